@@ -1,0 +1,1 @@
+"""Make the effect of a webhook commit once, with the event, in the user's own PostgreSQL."""

@@ -1,0 +1,1 @@
+"""Offer the product on the command line, a file per verb."""

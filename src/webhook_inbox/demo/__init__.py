@@ -1,0 +1,1 @@
+"""Tell the story: a billing example, three ordinary receivers, and what happens to money."""

@@ -1,0 +1,1 @@
+"""Meet HTTP: read a request within limits, send a receipt back."""

@@ -1,0 +1,1 @@
+"""Hold the plain frozen data that every room shares; nothing here does I/O."""

@@ -1,0 +1,1 @@
+"""Make every decision once, as plans that ask for SQL and never wait."""

@@ -1,0 +1,1 @@
+"""Run plans: pools, the key gate, and what starts and stops with the process."""

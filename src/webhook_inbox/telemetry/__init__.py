@@ -1,0 +1,1 @@
+"""Name every metric and log event once."""

@@ -1,0 +1,1 @@
+"""Help users test: signed deliveries and fault points."""
