@@ -1,1 +1,5 @@
+"""Name the release; the build reads it from here."""
+
+from __future__ import annotations
+
 __version__ = "0.1.0"

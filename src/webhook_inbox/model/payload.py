@@ -1,9 +1,10 @@
 """
 Read an event's bytes as JSON, strictly and the same on every Python.
 
-The answer to "is this JSON?" must not depend on the interpreter's recursion limit, on its limit for the digits of an integer, or on
-whether a receiver, a worker or the command line asks. So: UTF-8 without a byte order mark; nested at most ``DEPTH_MAX``; no ``NaN``
-or ``Infinity``; and a number that Python's int or float cannot hold exactly comes back as ``Decimal``, never changed.
+The answer to "is this JSON?" must not depend on the interpreter's recursion limit, on its limit for the digits of an
+integer, or on whether a receiver, a worker or the command line asks. So: UTF-8 without a byte order mark; nested at
+most ``DEPTH_MAX``; no ``NaN`` or ``Infinity``; and a number that Python's int or float cannot hold exactly comes back
+as ``Decimal``, never changed.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _BOM = b"\xef\xbb\xbf"
 _TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*+"|[\[{]|[\]}]', re.DOTALL)
 
 
-def parse_payload(body: bytes) -> Any:  # noqa: ANN401 - any JSON value
+def parse_payload(body: bytes) -> Any:
     """
     Give the JSON value of *body*.
 

@@ -17,7 +17,8 @@ class EventResult:
     Attributes:
         outcome: What this delivery did to it.
         event_id: The provider's id; for a quarantined body the digest it is kept under.
-        state: Where the event stands now; for a duplicate, where the first copy stands (P-STATE). None where nothing is stored.
+        state: Where the event stands now; for a duplicate, where the first copy stands (P-STATE).
+            None where nothing is stored.
         first_received_at: For a duplicate, when the first copy came (server clock).
         reason: Short code or sentence for logs; never a payload, a secret or an expected signature (P-QUIET).
     """

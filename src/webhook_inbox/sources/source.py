@@ -5,8 +5,9 @@ Say what a source is: three pure questions about one delivery, answered from its
     identify  which events are in them?                        one Identity | Unreadable for each, in the body's order
     answer    is this a handshake, and what does it want?      Answer | None
 
-All three are total: any bytes in, a verdict out, never an exception (P-CALM). ``identify`` and ``answer`` are asked only after
-``verify`` said ``Verified`` (P-RAW); ``verify`` parses nothing beyond the bounded reading that the signature itself needs.
+All three are total: any bytes in, a verdict out, never an exception (P-CALM). ``identify`` and ``answer`` are asked
+only after ``verify`` said ``Verified`` (P-RAW); ``verify`` parses nothing beyond the bounded reading that the signature
+itself needs.
 """
 
 from __future__ import annotations
