@@ -40,7 +40,7 @@ venv: .venv/.installed-dev ## the whole tool set, for an editor
 constraints: ## pin the newest releases that pyproject.toml allows; use the oldest Python that is supported
 	rm -rf build/constraints
 	"$(PYTHON)" -m venv build/constraints
-	PIP_CONSTRAINT= PIP_BUILD_CONSTRAINT= build/constraints/bin/pip install --quiet hatchling editables build --editable '.[dev]'
+	PIP_CONSTRAINT= PIP_BUILD_CONSTRAINT= build/constraints/bin/pip install --quiet hatchling editables --editable '.[dev]'
 	build/constraints/bin/pip freeze --exclude-editable | grep -v ' @ ' | LC_ALL=C sort -f > constraints.txt
 	rm -rf build/constraints
 
