@@ -3,48 +3,54 @@ Read an event's bytes as JSON, strictly and the same on every Python.
 
 The answer to "is this JSON?" must not depend on the interpreter's recursion limit, on its limit for the digits of an
 integer, or on whether a receiver, a worker or the command line asks. So: UTF-8 without a byte order mark; nested at
-most ``DEPTH_MAX``; no ``NaN`` or ``Infinity``; and a number that Python's int or float cannot hold exactly comes back
-as ``Decimal``, never changed.
+most ``DEPTH_MAX``; no ``NaN`` or ``Infinity``; and a number that an int or a float would change, or that an interpreter
+may refuse, comes back as ``Decimal``.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from decimal import Decimal
-from math import isinf
+import sys
+from decimal import Decimal, DecimalException
+from math import inf
 from typing import Any, Never
 
 from webhook_inbox.errors import PayloadError
 
 DEPTH_MAX = 200
-_INT_DIGITS_MAX = 4_300  # CPython refuses longer ones by default (sys.int_info.default_max_str_digits)
+_INT_CHARS_MAX = (
+    640  # the lowest limit that an interpreter can be set to (sys.int_info.str_digits_check_threshold)
+)
+_FLOAT_CHARS_MAX = (
+    sys.float_info.dig + 1
+)  # that many digits and a point come back from a float as they went in
 _BOM = b"\xef\xbb\xbf"
-# Strings are skipped whole, so that brackets inside them do not count; no nested quantifier, so no backtracking.
+# Strings are skipped whole, so that brackets inside them do not count; possessive, so no backtracking.
 _TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*+"|[\[{]|[\]}]', re.DOTALL)
 
 
 def parse_payload(body: bytes) -> Any:
     """
-    Give the JSON value of *body*.
+    Give the JSON value of *body*; of a repeated name the last one counts.
 
     Raises:
-        PayloadError: Says what is wrong and at which byte; never quotes the body (P-QUIET).
+        PayloadError: Says what is wrong and at which character; never quotes the body (P-QUIET).
     """
-    check_text(body)
+    text = check_text(body)
     try:
         return json.loads(
-            body, parse_constant=_refuse_constant, parse_int=_exact_int, parse_float=_exact_float
+            text, parse_constant=_refuse_constant, parse_int=_exact_int, parse_float=_exact_float
         )
     except json.JSONDecodeError as error:
-        raise PayloadError(f"not JSON: {error.msg} at character {error.pos}") from None
+        raise PayloadError(f"not JSON at character {error.pos}") from None
     except RecursionError:
         raise PayloadError(f"nested deeper than {DEPTH_MAX}") from None
 
 
-def check_text(body: bytes) -> None:
+def check_text(body: bytes) -> str:
     """
-    Refuse bytes that no reader of ours accepts, before any of them builds a value.
+    Give *body* as text, unless no reader of ours accepts it; no value is built.
 
     Raises:
         PayloadError: Not UTF-8, a byte order mark, or nested deeper than ``DEPTH_MAX``.
@@ -52,17 +58,18 @@ def check_text(body: bytes) -> None:
     if body.startswith(_BOM):
         raise PayloadError("starts with a byte order mark; JSON is sent without one (RFC 8259, section 8.1)")
     try:
-        body.decode()
+        text = body.decode()
     except UnicodeDecodeError as error:
         raise PayloadError(f"not UTF-8 at byte {error.start}") from None
     if nested_deeper_than(body, DEPTH_MAX):
         raise PayloadError(f"nested deeper than {DEPTH_MAX}")
+    return text
 
 
 def nested_deeper_than(body: bytes, limit: int) -> bool:
     """Say whether arrays and objects in *body* nest deeper than *limit*, without building any of them."""
-    if body.count(b"[") + body.count(b"{") <= limit:
-        return False  # the usual case, at memchr speed: too few brackets to nest that deep
+    if _count(body, b"[", limit) + _count(body, b"{", limit) <= limit:
+        return False  # the usual case: too few brackets to nest that deep
     depth = 0
     for token in _TOKENS.finditer(body):
         match token[0]:
@@ -77,14 +84,25 @@ def nested_deeper_than(body: bytes, limit: int) -> bool:
     return False
 
 
+def _count(body: bytes, bracket: bytes, limit: int) -> int:
+    """Count *bracket* in *body*, up to one above *limit*; bytes.replace finds it five times as fast as bytes.count."""
+    return len(body) - len(body.replace(bracket, b"", limit + 1))
+
+
 def _refuse_constant(name: str) -> Never:
     raise PayloadError(f"not JSON: {name} is no number in JSON")
 
 
 def _exact_int(text: str) -> int | Decimal:
-    return int(text) if len(text) <= _INT_DIGITS_MAX else Decimal(text)
+    return int(text) if len(text) <= _INT_CHARS_MAX else Decimal(text)
 
 
 def _exact_float(text: str) -> float | Decimal:
     number = float(text)
-    return Decimal(text) if isinf(number) else number
+    if len(text) <= _FLOAT_CHARS_MAX and sys.float_info.min <= abs(number) < inf:
+        return number  # the usual case
+    try:
+        exact = Decimal(text)
+    except DecimalException:
+        raise PayloadError("a number's exponent has more digits than Python's Decimal can hold") from None
+    return number if exact == Decimal(repr(number)) else exact

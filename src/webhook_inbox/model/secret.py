@@ -18,14 +18,15 @@ class Secret:
             sees when an old secret has stopped being used. Default: ``secret-1`` and so on, by position.
 
     Raises:
-        ConfigurationError: The value is empty, blank, or no string.
+        ConfigurationError: The value is no string, is empty or blank, starts or ends with white space, or is no text.
     """
 
     __slots__ = ("_label", "_value")
 
     def __init__(self, value: str, *, label: str = "") -> None:
-        if not isinstance(value, str) or not value.strip():
-            raise ConfigurationError("a signing secret is empty; set it to the value that the provider shows")
+        flaw = _flaw(value)
+        if flaw:
+            raise ConfigurationError(f"a signing secret {flaw}")
         self._value = value
         self._label = label
 
@@ -72,16 +73,23 @@ def secrets_of(given: object, *, setting: str) -> tuple[Secret, ...]:
 
 
 def _labelled(entry: object, position: int, setting: str) -> Secret:
-    label = entry.label if isinstance(entry, Secret) and entry.label else f"secret-{position}"
-    match entry:
-        case Secret():
-            return Secret(entry.reveal(), label=label)
-        case str() if entry.strip():
-            return Secret(entry, label=label)
-        case str() | None:
-            raise ConfigurationError(
-                f"{setting}: entry {position} is empty; set it to the value that the provider shows"
-            )
-        case _:
-            kind = type(entry).__name__
-            raise ConfigurationError(f"{setting}: entry {position} is a {kind}; a signing secret is text")
+    value, label = (entry.reveal(), entry.label) if isinstance(entry, Secret) else (entry, "")
+    flaw = _flaw(value)
+    if flaw or not isinstance(value, str):
+        raise ConfigurationError(f"{setting}: entry {position} {flaw}")
+    return Secret(value, label=label or f"secret-{position}")
+
+
+def _flaw(value: object) -> str:
+    """Say what keeps *value* from being a signing secret of any provider, without showing it; empty if nothing does."""
+    if value is None:
+        return "is empty; set it to the value that the provider shows"
+    if not isinstance(value, str):
+        return f"is of type {type(value).__name__}; a signing secret is text"
+    if not value or value.isspace():
+        return "is empty; set it to the value that the provider shows"
+    if value[0].isspace() or value[-1].isspace():
+        return "starts or ends with white space, such as the line end of a file; remove it"
+    if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
+        return "is not text in UTF-8"
+    return ""

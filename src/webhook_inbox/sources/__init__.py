@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from webhook_inbox.sources.source import Answer, Identity, Rejected, Source, Unreadable, Verified
+from webhook_inbox.sources.stripe import Stripe
 
-__all__ = ["Answer", "Identity", "Rejected", "Source", "Unreadable", "Verified"]
+__all__ = ["Answer", "Identity", "Rejected", "Source", "Stripe", "Unreadable", "Verified"]

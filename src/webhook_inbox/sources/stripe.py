@@ -1,0 +1,175 @@
+"""
+Recognise Stripe: snapshot events, thin (v2) events and Connect events, all signed the same way.
+
+Source: docs.stripe.com/webhooks, "Verify webhook signatures manually"; Event object reference (``account``,
+``livemode``). Checked against the official SDK, from which this differs on purpose: the tolerance also bounds the
+future, only well-formed headers are read, and nothing raises.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Sequence
+from hashlib import sha256
+from types import MappingProxyType
+from typing import ClassVar, Literal
+
+from webhook_inbox.errors import ConfigurationError
+from webhook_inbox.model.delivery import Delivery
+from webhook_inbox.model.secret import Secret, SecretsGiven
+from webhook_inbox.sources.identity import Reader, optional_text_of, text_of, time_of
+from webhook_inbox.sources.keys import check_tolerance, settle_secrets
+from webhook_inbox.sources.signature import (
+    any_equal,
+    lower_hex,
+    mismatch,
+    only_header,
+    outside_tolerance,
+    unix_time,
+)
+from webhook_inbox.sources.source import Identity, Reading, Rejected, Source, Unreadable, Verdict, Verified
+
+_HEADER = "stripe-signature"
+_READER = Reader(("id",), ("type",), ("object",), ("account",), ("context",), ("livemode",), ("created",))
+_DIGEST_BYTES = sha256().digest_size
+_NOT_SECRETS = MappingProxyType(
+    {
+        "sk_": "a secret API key",
+        "rk_": "a restricted API key",
+        "pk_": "a publishable API key",
+        "we_": "the id of a webhook endpoint",
+        "whsec_": "the prefix whsec_ with nothing after it",
+    }
+)
+
+
+class Stripe(Source):
+    """
+    Believe what Stripe signed with one of *secrets*.
+
+    Args:
+        secrets: The endpoint's signing secret, ``whsec_...`` (Workbench, Webhooks, your endpoint; or printed by
+            ``stripe listen``); several while one is being rolled; or a callable asked per request. Each endpoint has
+            its own, those of Connect included.
+        tolerance_seconds: How far the signed time may lie from this host's clock, in the past and in the future.
+        environment: ``live`` or ``test``: events of the other mode are recorded as ignored and have no effect.
+            None takes both; they never share a key.
+
+    Raises:
+        ConfigurationError: A secret of a wrong form, a tolerance that bounds nothing, another environment.
+    """
+
+    provider: ClassVar[str] = "stripe"
+
+    def __init__(
+        self,
+        secrets: SecretsGiven,
+        *,
+        tolerance_seconds: float = 300,
+        environment: Literal["live", "test"] | None = None,
+    ) -> None:
+        if environment not in {None, "live", "test"}:
+            raise ConfigurationError("Stripe(environment=...) must be 'live', 'test' or None")
+        self.secrets = settle_secrets(self, secrets, setting="Stripe(secrets=...)")
+        self.tolerance_seconds = check_tolerance(tolerance_seconds, setting="Stripe(tolerance_seconds=...)")
+        self.environment = environment
+
+    def check_secret(self, secret: Secret) -> None:
+        """Refuse an API key or an id in place of the endpoint's signing secret (its prefix is part of the key)."""
+        value = secret.reveal()
+        if value.startswith("whsec_") and value != "whsec_":
+            return
+        kinds = (kind for prefix, kind in _NOT_SECRETS.items() if value.startswith(prefix))
+        raise ConfigurationError(
+            f"stripe: {secret.label} is {next(kinds, 'no signing secret')}; "
+            "the signing secret of a webhook endpoint starts with whsec_"
+        )
+
+    def verify(self, delivery: Delivery, secrets: Sequence[Secret]) -> Verdict:
+        """Compare every ``v1`` with HMAC-SHA256 of ``t.body`` under each secret; no other version counts (P-RAW)."""
+        header = only_header(delivery.headers, _HEADER)
+        if isinstance(header, Rejected):
+            return header
+        parts = _parts(header)
+        if isinstance(parts, Rejected):
+            return parts
+        time_text, signed_at, candidates = parts
+        signed = b"%b.%b" % (time_text.encode(), delivery.body)
+        for secret in secrets:
+            if any_equal(hmac.digest(secret.reveal().encode(), signed, "sha256"), candidates):
+                late = outside_tolerance(signed_at, delivery.received_at, self.tolerance_seconds)
+                return late or Verified(secret.label)
+        return mismatch(delivery.body)
+
+    def identify(self, delivery: Delivery) -> tuple[Reading, ...]:
+        """Name the one event of the body."""
+        return (self._identify(delivery.body),)
+
+    def _identify(self, body: bytes) -> Reading:
+        values = _READER.read(body)
+        if isinstance(values, Unreadable):
+            return values
+        event_id, event_type, kind, account, context, livemode, created = values
+        event_id = text_of(event_id, what="event id", where="$.id")
+        if isinstance(event_id, Unreadable):
+            return event_id
+        event_type = text_of(event_type, what="event type", where="$.type")
+        if isinstance(event_type, Unreadable):
+            return event_type
+        thin = kind == "v2.core.event"
+        account = optional_text_of(
+            context if thin else account, what="account", where="$.context" if thin else "$.account"
+        )
+        if isinstance(account, Unreadable):
+            return account
+        environment = _environment(livemode)
+        return Identity(
+            event_id=event_id,
+            event_type=event_type,
+            account=account,
+            environment=environment,
+            created_at=time_of(created),
+            ignore=self._other_mode(environment),
+        )
+
+    def _other_mode(self, environment: str) -> str:
+        if not environment or self.environment in {None, environment}:
+            return ""
+        return f"a {environment} event, but this source is set to environment={self.environment!r}"
+
+
+def _environment(livemode: object) -> str:
+    match livemode:
+        case True:
+            return "live"
+        case False:
+            return "test"
+        case _:
+            return ""
+
+
+def _parts(header: str) -> tuple[str, int, list[bytes]] | Rejected:
+    """Split ``t=...,v1=...,v1=...``; give the time as signed, the time as a number, and every well-formed ``v1``."""
+    times: list[str] = []
+    digests: list[str] = []
+    for item in header.split(","):
+        name, equals, value = item.partition("=")
+        if not equals:
+            return Rejected("signature_malformed", "stripe-signature header malformed")
+        if name == "t":
+            times.append(value)
+        elif name == "v1":
+            digests.append(value)
+    if not times:
+        return Rejected("timestamp_missing", "stripe-signature header malformed: no t")
+    signed_at = unix_time(times[0])
+    if signed_at is None or len(times) > 1:
+        return Rejected("timestamp_malformed", "stripe-signature header malformed: t is not one unix time")
+    if not digests:
+        return Rejected("signature_version", "no supported signature version in the stripe-signature header")
+    candidates = [digest for text in digests if (digest := lower_hex(text, _DIGEST_BYTES))]
+    if not candidates:
+        return Rejected(
+            "signature_malformed", "stripe-signature header malformed: v1 is not 64 lower-case hex digits"
+        )
+    return times[0], signed_at, candidates
