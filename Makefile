@@ -50,7 +50,7 @@ clean: ## remove everything that make made
 
 .venv/.made:
 	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
-	  || { echo "webhook-inbox needs Python 3.11 or newer; '$(PYTHON)' is none. Try: make PYTHON=python3.12 ..." >&2; exit 1; }
+	  || { echo "webhook-inbox needs Python 3.11 or newer, and '$(PYTHON)' is not that; name another: make PYTHON=python3.12 ..." >&2; exit 1; }
 	@"$(PYTHON)" -m venv .venv \
 	  || { echo "'$(PYTHON)' cannot make a virtual environment; on Debian: apt-get install python3-venv" >&2; exit 1; }
 	@touch $@
