@@ -1,0 +1,112 @@
+"""Collect every number that a user may turn, with its unit in its name, its default and its environment variable."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, Self, TypedDict
+
+from webhook_inbox.errors import ConfigurationError
+
+ENVIRONMENT_PREFIX = "WEBHOOK_INBOX_"
+
+
+class SettingsGiven(TypedDict, total=False):
+    """Type the settings that may be given as keywords; meanings and defaults are those of ``Settings``."""
+
+    handler_seconds_max: float
+    duplicate_wait_seconds: float
+    connections_max: int
+    connection_wait_seconds: float
+    prepared_statements: bool
+    body_bytes_max: int
+    body_seconds_max: float
+    body_bytes_per_second_min: float
+    header_bytes_max: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """
+    Hold the settings of an inbox or, with its overrides, of one endpoint.
+
+    Attributes:
+        handler_seconds_max: Seconds one handler may take; also the server-side limit of each of its statements and of its pauses between them.
+        duplicate_wait_seconds: Seconds a delivery waits for another copy of its event that is in flight; then 503.
+        connections_max: Connections per pool; a process that has both ``def`` and ``async def`` handlers has two pools.
+        connection_wait_seconds: Seconds a delivery waits for a free connection; then 503.
+        prepared_statements: Let the driver prepare statements on the server; off, because older transaction-mode poolers lose them.
+        body_bytes_max: Largest body in bytes; 0 takes the source's own default.
+        body_seconds_max: Seconds a body may take to arrive, beyond what its size earns at the minimum rate; then 408.
+        body_bytes_per_second_min: Each this many bytes received earn the body one more second.
+        header_bytes_max: Largest sum of header names and values in bytes; then 431.
+    """
+
+    handler_seconds_max: float = 30.0
+    duplicate_wait_seconds: float = 5.0
+    connections_max: int = 10
+    connection_wait_seconds: float = 3.0
+    prepared_statements: bool = False
+    body_bytes_max: int = 0
+    body_seconds_max: float = 10.0
+    body_bytes_per_second_min: float = 65_536.0
+    header_bytes_max: int = 32_768
+
+    def __post_init__(self) -> None:
+        """Refuse a value that would switch a limit off by accident."""
+        for field in fields(self):
+            value = getattr(self, field.name)
+            zero_allowed = field.name in {"body_bytes_max", "duplicate_wait_seconds", "prepared_statements"}
+            if value < 0 or (value == 0 and not zero_allowed) or value != value:  # noqa: PLR0124 - NaN
+                raise ConfigurationError(f"{field.name} is {value}; it must be above 0")
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] | None = None) -> Self:
+        """
+        Read ``WEBHOOK_INBOX_<NAME>`` for every setting; what is not set keeps its default.
+
+        Raises:
+            ConfigurationError: A variable is no number; it is named, its value is not printed.
+        """
+        values = os.environ if environment is None else environment
+        given = {
+            field.name: _parsed(ENVIRONMENT_PREFIX + field.name.upper(), text, type(field.default))
+            for field in fields(cls)
+            if (text := values.get(ENVIRONMENT_PREFIX + field.name.upper(), "").strip())
+        }
+        return cls(**given)
+
+    def with_overrides(self, given: Mapping[str, Any]) -> Self:
+        """
+        Give these settings with those in *given* changed.
+
+        Raises:
+            ConfigurationError: A name is no setting, or a value is out of range.
+        """
+        known = {field.name for field in fields(self)}
+        if unknown := sorted(set(given) - known):
+            raise ConfigurationError(
+                f"no setting is called {', '.join(unknown)}; there are {', '.join(sorted(known))}"
+            )
+        return replace(self, **given)
+
+
+def _parsed(variable: str, text: str, kind: type[Any]) -> Any:  # noqa: ANN401 - bool, int or float
+    try:
+        if kind is bool:
+            return {
+                "1": True,
+                "true": True,
+                "yes": True,
+                "on": True,
+                "0": False,
+                "false": False,
+                "no": False,
+                "off": False,
+            }[text.lower()]
+        return kind(text)
+    except (KeyError, ValueError):
+        raise ConfigurationError(
+            f"{variable} is no {'switch (use true or false)' if kind is bool else 'number'}"
+        ) from None

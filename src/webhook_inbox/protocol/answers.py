@@ -1,0 +1,127 @@
+"""Put what became of a delivery into an HTTP answer; the table is design 4.2's, and every receipt is made here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from webhook_inbox.errors import (
+    HandlerError,
+    HandlerTimeoutError,
+    InboxError,
+    KeyBusyError,
+    StoreError,
+    TransactionEndedError,
+)
+from webhook_inbox.model.receipt import EventResult, Receipt
+from webhook_inbox.model.states import Outcome
+from webhook_inbox.model.steering import NotYet
+from webhook_inbox.sources.source import Answer, Rejected
+
+RETRY_AFTER_SECONDS = 5
+# What a delivery of several events came to: that of the event that is least settled.
+_LEAST_SETTLED_FIRST = (
+    Outcome.UNAVAILABLE,
+    Outcome.QUEUED,
+    Outcome.QUARANTINED,
+    Outcome.DEAD,
+    Outcome.PROCESSED,
+    Outcome.IGNORED,
+    Outcome.DUPLICATE,
+)
+
+
+def accepted(results: Sequence[EventResult]) -> Receipt:
+    """Acknowledge a delivery whose events are committed; 503 where one of them is not stored because a rival holds its key."""
+    outcome = min((result.outcome for result in results), key=_LEAST_SETTLED_FIRST.index)
+    body = (
+        _shown(results[0])
+        if len(results) == 1
+        else {"outcome": outcome, "results": [_shown(result) for result in results]}
+    )
+    if outcome is Outcome.UNAVAILABLE:
+        return _receipt(503, outcome, body, results, reason="key_busy", retry_after=RETRY_AFTER_SECONDS)
+    return _receipt(200, outcome, body, results)
+
+
+def handshake(answer: Answer) -> Receipt:
+    """Send what a verified handshake wants."""
+    return Receipt(status=answer.status, outcome=Outcome.HANDSHAKE, headers=answer.headers, body=answer.body)
+
+
+def rejected(verdict: Rejected) -> Receipt:
+    """Refuse a delivery that is not believed."""
+    return refused(verdict.status, verdict.reason, verdict.message)
+
+
+def refused(status: int, reason: str, message: str, headers: tuple[tuple[str, str], ...] = ()) -> Receipt:
+    """Refuse a request with a constant sentence; *reason* is the stable code."""
+    body = {"outcome": Outcome.REJECTED, "reason": reason, "error": message}
+    return _receipt(status, Outcome.REJECTED, body, reason=reason, headers=headers)
+
+
+def unavailable(reason: str, message: str, *, retry_after: float = RETRY_AFTER_SECONDS) -> Receipt:
+    """Ask the sender to come again: nothing is acknowledged (P-ACK)."""
+    body = {"outcome": Outcome.UNAVAILABLE, "reason": reason, "error": message}
+    return _receipt(503, Outcome.UNAVAILABLE, body, reason=reason, retry_after=retry_after)
+
+
+def failed(error: InboxError | NotYet) -> Receipt:
+    """Answer what raised out of a plan; the texts are constant, details are in the log (P-QUIET, P-CALM)."""
+    match error:
+        case NotYet():
+            return unavailable(
+                "not_yet", "not possible yet; send it again", retry_after=error.retry_in_seconds
+            )
+        case HandlerTimeoutError():
+            return _handler_failed(error, "the handler ran out of time; nothing is applied, send it again")
+        case TransactionEndedError():
+            return _handler_failed(error, "the handler ended its transaction; send it again")
+        case HandlerError():
+            return _handler_failed(error, "the handler failed; nothing is applied, send it again")
+        case KeyBusyError():
+            return unavailable(error.code, "the first copy is still in flight; send it again")
+        case StoreError():
+            return unavailable(error.code, "the database is not usable right now; send it again")
+        case _:
+            return unavailable(error.code, "this endpoint is not set up; send it again")
+
+
+def _handler_failed(error: HandlerError, message: str) -> Receipt:
+    body = {"outcome": Outcome.FAILED, "reason": error.code, "error": message}
+    return _receipt(500, Outcome.FAILED, body, reason=error.code)
+
+
+def _shown(result: EventResult) -> dict[str, object]:
+    shown: dict[str, object] = {"outcome": result.outcome, "event_id": result.event_id, "state": result.state}
+    if result.first_received_at is not None:
+        shown["first_received_at"] = result.first_received_at.isoformat()
+    return shown
+
+
+def _receipt(
+    status: int,
+    outcome: Outcome,
+    body: object,
+    results: Sequence[EventResult] = (),
+    *,
+    reason: str = "",
+    retry_after: float | None = None,
+    headers: tuple[tuple[str, str], ...] = (),
+) -> Receipt:
+    sent = (
+        ("content-type", "application/json"),
+        ("cache-control", "no-store"),
+        ("x-content-type-options", "nosniff"),
+        *headers,
+    )
+    if retry_after is not None:
+        sent += (("retry-after", str(max(1, round(retry_after)))),)
+    return Receipt(
+        status=status,
+        outcome=outcome,
+        headers=sent,
+        body=json.dumps(body).encode(),
+        results=tuple(results),
+        reason=reason,
+    )

@@ -1,0 +1,119 @@
+"""Say how one endpoint shall treat its deliveries."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from webhook_inbox.errors import ConfigurationError
+from webhook_inbox.model.payload import parse_payload
+from webhook_inbox.model.secret import Secret, secrets_of
+from webhook_inbox.model.settings import Settings
+from webhook_inbox.protocol.handlers import Handlers
+from webhook_inbox.sources.source import Source
+
+Mode: TypeAlias = Literal["inline"]
+Unhandled: TypeAlias = Literal["record", "drop", "refuse"]
+Keep: TypeAlias = Literal["body", "digest"]
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._~-]{0,99}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndpointPlan:
+    """
+    Hold everything the receive path asks about an endpoint.
+
+    Attributes:
+        name: The path segment that providers post to; 1 to 100 letters, digits, ``.``, ``_``, ``~``, ``-``.
+        source: Who sends here.
+        mode: ``inline``: the handler runs in the receive transaction.
+        settings: The inbox's, with this endpoint's overrides.
+        unhandled: What becomes of a type without a handler: ``record`` as ignored, ``drop``, or ``refuse`` with 503.
+        keep: ``body``: the exact bytes; ``digest``: only the SHA-256 and *keep_fields*, once the event is processed.
+        keep_fields: Dotted paths into the payload, for instance ``data.object.id``.
+        handlers: What is registered.
+
+    Raises:
+        ConfigurationError: What cannot work, at once.
+    """
+
+    name: str
+    source: Source
+    mode: Mode
+    settings: Settings
+    unhandled: Unhandled = "record"
+    keep: Keep = "body"
+    keep_fields: tuple[str, ...] = ()
+    handlers: Handlers = field(default_factory=Handlers)
+
+    def __post_init__(self) -> None:
+        """Refuse what could only fail later."""
+        if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
+            raise ConfigurationError(
+                f"endpoint name {self.name!r} is no path segment of letters, digits, '.', '_', '~' and '-'"
+            )
+        if not isinstance(self.source, Source):
+            raise ConfigurationError(
+                f"endpoint {self.name}: {type(self.source).__name__} is no source; see webhook_inbox.sources"
+            )
+        _choice(self.name, "mode", self.mode, ("inline",))
+        _choice(self.name, "unhandled", self.unhandled, ("record", "drop", "refuse"))
+        _choice(self.name, "keep", self.keep, ("body", "digest"))
+        if self.mode == "inline" and not self.source.redelivers:
+            raise ConfigurationError(
+                f"endpoint {self.name}: {self.source.provider} does not send again after a failure, so an inline handler that fails "
+                "once would lose the event"
+            )
+        if self.keep_fields and self.keep != "digest":
+            raise ConfigurationError(
+                f'endpoint {self.name}: keep_fields is for keep="digest"; keep="body" keeps everything'
+            )
+
+    @property
+    def body_bytes_max(self) -> int:
+        """Give the largest body accepted here, in bytes."""
+        return self.settings.body_bytes_max or self.source.body_bytes_max
+
+    def given_secrets(self) -> tuple[Secret, ...] | Callable[..., object]:
+        """Give the configured secrets, or the callable that must be asked for each delivery."""
+        given = self.source.secrets
+        return given if callable(given) else self.checked_secrets(given)
+
+    def checked_secrets(self, given: object) -> tuple[Secret, ...]:
+        """
+        Give what was configured or answered as secrets that may be used.
+
+        Raises:
+            ConfigurationError: None, empty, or of the wrong form for this source.
+        """
+        secrets = secrets_of(given, setting=f"endpoint {self.name}: secrets")
+        for secret in secrets:
+            self.source.check_secret(secret)
+        return secrets
+
+    def kept_fields(self, body: bytes) -> dict[str, object]:
+        """Give the fields of *body* that are kept beside its digest; a path that leads nowhere is left out."""
+        payload = parse_payload(body) if self.keep_fields else None
+        found = {path: _at(payload, path) for path in self.keep_fields}
+        return {path: value for path, value in found.items() if value is not _NOWHERE}
+
+
+_NOWHERE = object()
+
+
+def _at(value: object, path: str) -> object:
+    for name in path.split("."):
+        if not isinstance(value, dict) or name not in value:
+            return _NOWHERE
+        value = value[name]
+    return value
+
+
+def _choice(endpoint: str, setting: str, given: object, allowed: tuple[str, ...]) -> None:
+    if given not in allowed:
+        raise ConfigurationError(
+            f"endpoint {endpoint}: {setting} is {given!r}; it must be one of {', '.join(allowed)}"
+        )

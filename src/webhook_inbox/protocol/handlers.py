@@ -1,0 +1,149 @@
+"""Match events to the functions that users registered for their types."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, TypeVar
+
+from webhook_inbox.errors import ConfigurationError
+
+Kind: TypeAlias = Literal["sync", "async"]
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """
+    Match event types: ``invoice.paid`` literally, ``invoice.*`` by prefix, ``*`` all.
+
+    Raises:
+        ConfigurationError: Empty, or a ``*`` anywhere but at the end.
+    """
+
+    text: str
+
+    def __post_init__(self) -> None:
+        """Refuse what could never match or would surprise."""
+        if not isinstance(self.text, str) or not self.text or "*" in self.text[:-1]:
+            raise ConfigurationError(f"event type {self.text!r} is no type, prefix with a final *, or *")
+
+    @property
+    def prefix(self) -> str | None:
+        """Give what comes before the final ``*``, or None for a literal type."""
+        return self.text[:-1] if self.text.endswith("*") else None
+
+    def matches(self, event_type: str) -> bool:
+        """Say whether an event of *event_type* is meant."""
+        prefix = self.prefix
+        return event_type == self.text if prefix is None else event_type.startswith(prefix)
+
+    def overlaps(self, other: Pattern) -> bool:
+        """Say whether some event type matches both."""
+        mine, theirs = self.prefix, other.prefix
+        if mine is None:
+            return other.matches(self.text)
+        if theirs is None:
+            return self.matches(other.text)
+        return mine.startswith(theirs) or theirs.startswith(mine)
+
+
+@dataclass(frozen=True, slots=True)
+class Handler:
+    """
+    Hold one registered function.
+
+    Attributes:
+        pattern: Which event types it is for.
+        function: Called with (tx, event).
+        kind: ``sync`` for ``def``, ``async`` for ``async def``.
+        name: ``module.qualname``, for message ids, logs and fault points.
+    """
+
+    pattern: Pattern
+    function: Callable[..., Any]
+    kind: Kind
+    name: str
+
+
+class Handlers:
+    """
+    Collect handlers, in registration order, without knowing any inbox.
+
+    Put them on an endpoint with ``endpoint.include(handlers)``.
+    """
+
+    def __init__(self) -> None:
+        self._handlers: list[Handler] = []
+
+    def on(self, *event_types: str) -> Callable[[Function], Function]:
+        """
+        Register the decorated function for each of *event_types*: literal, ``prefix.*`` or ``*``.
+
+        The function takes (tx, event); it may be ``def`` or ``async def``. All that match a type run in registration order in one
+        transaction; the first that raises decides for all.
+
+        Raises:
+            ConfigurationError: No type, a bad pattern, a function that cannot take two arguments, or ``def`` and ``async def``
+                for one event type.
+        """
+        if not event_types or not all(isinstance(given, str) for given in event_types):
+            raise ConfigurationError('on() needs the event types it is for: @endpoint.on("invoice.paid")')
+
+        def register(function: Function) -> Function:
+            for event_type in event_types:
+                self.add(_handler(Pattern(event_type), function))
+            return function
+
+        return register
+
+    def include(self, handlers: Handlers) -> None:
+        """
+        Register every handler of *handlers* here, in its order.
+
+        Raises:
+            ConfigurationError: As ``on``.
+        """
+        for handler in handlers:
+            self.add(handler)
+
+    def add(self, handler: Handler) -> None:
+        """
+        Register one handler.
+
+        Raises:
+            ConfigurationError: As ``on``.
+        """
+        for other in self._handlers:
+            if other.function is handler.function and other.pattern == handler.pattern:
+                raise ConfigurationError(f"{handler.name} is registered twice for {handler.pattern.text!r}")
+            if other.kind != handler.kind and other.pattern.overlaps(handler.pattern):
+                raise ConfigurationError(
+                    f"{other.name} ({other.kind}) and {handler.name} ({handler.kind}) would share the transaction of one "
+                    f"{handler.pattern.text!r} event; write both as def or both as async def"
+                )
+        self._handlers.append(handler)
+
+    def matching(self, event_type: str) -> tuple[Handler, ...]:
+        """Give the handlers for *event_type*, in registration order, each function once."""
+        found = {
+            handler.function: handler
+            for handler in reversed(self._handlers)
+            if handler.pattern.matches(event_type)
+        }
+        return tuple(handler for handler in self._handlers if found.get(handler.function) is handler)
+
+    def __iter__(self) -> Iterator[Handler]:
+        return iter(self._handlers)
+
+
+def _handler(pattern: Pattern, function: Callable[..., Any]) -> Handler:
+    name = f"{getattr(function, '__module__', '?')}.{getattr(function, '__qualname__', repr(function))}"
+    try:
+        inspect.signature(function).bind(None, None)
+    except (TypeError, ValueError):
+        raise ConfigurationError(f"{name} cannot be called as handler(tx, event)") from None
+    target = function if inspect.isroutine(function) else type(function).__call__
+    kind: Kind = "async" if inspect.iscoroutinefunction(inspect.unwrap(target)) else "sync"
+    return Handler(pattern, function, kind, name)

@@ -1,0 +1,151 @@
+"""
+Bring the schema up, and say whether it is.
+
+Each step runs in a transaction of its own that first takes the migration lock and then looks what is applied. So two migrators at once
+take turns step by step, and one that is killed anywhere leaves a schema that the next one finishes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from webhook_inbox.errors import SchemaVersionError
+from webhook_inbox.protocol.steps import All, Begin, Commit, One, Plan, Rollback, Script
+from webhook_inbox.sql.migrations import Migration, bootstrap, migrations
+from webhook_inbox.sql.statements import Statements, quoted_identifier
+
+PARTITION_DAYS_AHEAD = 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaStatus:
+    """
+    Say how a database's schema stands to this release.
+
+    Attributes:
+        schema: The schema's name.
+        applied: The newest version applied; 0 where there is none.
+        known: The newest version that this release knows.
+        serves_from: What a release must know to work on the schema as it is.
+    """
+
+    schema: str
+    applied: int
+    known: int
+    serves_from: int
+
+    @property
+    def served(self) -> bool:
+        """Say whether this release can work on the schema."""
+        return self.applied >= self.known >= self.serves_from
+
+    @property
+    def pending(self) -> int:
+        """Count the steps that ``migrate`` would apply."""
+        return max(0, self.known - self.applied)
+
+
+def migrate(schema: str) -> Plan[tuple[str, ...]]:
+    """
+    Apply every pending migration of *schema*, oldest first, then make body partitions ahead.
+
+    Returns:
+        ``NNNN_name`` of each migration that this run applied.
+
+    Concurrency: Any number of migrators; safe to kill at any step.
+    """
+    sql = Statements.of(schema)
+    done: list[str] = []
+    while True:
+        applied = yield from _apply_next(schema, sql)
+        if applied is None:
+            break
+        done.append(applied)
+    yield Begin(sql.migration_lock, {"schema": schema})
+    yield One(sql.make_partitions, {"days_ahead": PARTITION_DAYS_AHEAD})
+    yield Commit()
+    return tuple(done)
+
+
+def _apply_next(schema: str, sql: Statements) -> Plan[str | None]:
+    yield Begin(sql.migration_lock, {"schema": schema})
+    applied = yield from _applied(schema, sql)
+    if not applied:
+        yield Script("bootstrap", bootstrap(schema))
+    step = _next(migrations(schema), applied)
+    if step is None:
+        yield Rollback()
+        return None
+    name = f"{step.version:04}_{step.name}"
+    yield Script(name, step.text)
+    yield One(
+        sql.record_migration, {"version": step.version, "name": step.name, "serves_from": step.serves_from}
+    )
+    yield Commit()
+    return name
+
+
+def _applied(schema: str, sql: Statements) -> Plan[list[tuple[Any, ...]]]:
+    exists = yield One(sql.migrations_exist, {"schema": schema})
+    if not exists[0]:
+        return []
+    rows: list[tuple[Any, ...]] = yield All(sql.migrations_applied)
+    return rows
+
+
+def _next(known: Sequence[Migration], applied: Sequence[tuple[Any, ...]]) -> Migration | None:
+    versions = {row[0] for row in applied}
+    return next((step for step in known if step.version not in versions), None)
+
+
+def schema_status(schema: str) -> Plan[SchemaStatus]:
+    """Read how *schema* stands to this release; changes nothing."""
+    sql = Statements.of(schema)
+    yield Begin(sql.migrations_exist, {"schema": schema})
+    applied = yield from _applied(schema, sql)
+    yield Rollback()
+    return SchemaStatus(
+        schema=schema,
+        applied=max((row[0] for row in applied), default=0),
+        known=migrations(schema)[-1].version,
+        serves_from=max((row[2] for row in applied), default=0),
+    )
+
+
+def check_schema(schema: str) -> Plan[None]:
+    """
+    Refuse a schema that this release cannot serve; a newer compatible one passes.
+
+    Raises:
+        SchemaVersionError: Says which side to upgrade, and how.
+    """
+    status = yield from schema_status(schema)
+    if status.served:
+        return
+    if status.applied > status.known:
+        raise SchemaVersionError(
+            f"schema {schema!r} is at version {status.applied} and needs a release that knows version {status.serves_from} or later; "
+            f"this one knows {status.known}: upgrade webhook-inbox"
+        )
+    found = f"at version {status.applied}" if status.applied else "not there"
+    raise SchemaVersionError(
+        f"schema {schema!r} is {found}, this release needs version {status.known}: run `webhook-inbox migrate`"
+    )
+
+
+def migration_script(schema: str) -> str:
+    """Give all migrations of *schema* as one SQL script for psql; running it again changes nothing that it recorded before."""
+    parts = [
+        f"-- webhook-inbox: the schema {schema!r}, from nothing to version {migrations(schema)[-1].version}.",
+        "BEGIN;",
+        bootstrap(schema),
+    ]
+    table = quoted_identifier(schema) + ".migrations"
+    for step in migrations(schema):
+        parts += [
+            step.text,
+            f"INSERT INTO {table} (version, name, serves_from) VALUES ({step.version}, '{step.name}', {step.serves_from});",
+        ]
+    return "\n".join([*parts, "COMMIT;", ""])

@@ -1,0 +1,251 @@
+"""
+Receive one delivery: from bytes that nobody believes to an answer that is true.
+
+A *flow* is to plans what a plan is to steps: written once, it asks for what must be waited for and never waits itself. The runtime
+drives it on threads or on an event loop.
+
+    verify ──► identify ──► hold the keys ──► record_one / record_batch ──► receipt
+      4xx       quarantine    503 when busy      5xx on any error: the redelivery is the retry (P-DUP)
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import random
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar
+
+from webhook_inbox.errors import ConfigurationError, ConflictError, HandlerError, InboxError, StoreError
+from webhook_inbox.model.arrival import Arrival
+from webhook_inbox.model.delivery import Delivery
+from webhook_inbox.model.event import EventKey
+from webhook_inbox.model.failure import describe
+from webhook_inbox.model.headers import SECRET_HEADERS
+from webhook_inbox.model.receipt import EventResult, Receipt
+from webhook_inbox.model.secret import Secret
+from webhook_inbox.model.states import Outcome, State
+from webhook_inbox.model.steering import NotYet
+from webhook_inbox.protocol import answers
+from webhook_inbox.protocol.endpoint import EndpointPlan
+from webhook_inbox.protocol.handlers import Kind
+from webhook_inbox.protocol.record import Item, Recording, record_batch, record_one
+from webhook_inbox.protocol.steps import Plan
+from webhook_inbox.protocol.tx import json_text
+from webhook_inbox.sources.source import Identity, Reading, Rejected, Unreadable
+from webhook_inbox.sql.statements import Statements
+
+_log = logging.getLogger("webhook_inbox")
+_CONFLICT_RETRIES_MAX = 5
+_CONFLICT_PAUSE_SECONDS = 0.05
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Call the user's *function* with *argument*, awaiting its answer where it is awaitable."""
+
+    function: Callable[..., object]
+    argument: object
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Hold *keys* within this process until the flow ends; gives False where a rival kept one for *seconds*."""
+
+    keys: tuple[EventKey, ...]
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Transact:
+    """Run a fresh plan on a connection; *kind* says which sort of handlers it runs, None: none."""
+
+    plan: Callable[[], Plan[Any]]
+    kind: Kind | None
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Wait."""
+
+    seconds: float
+
+
+FlowStep: TypeAlias = Ask | Hold | Transact | Pause
+Flow: TypeAlias = Generator[FlowStep, Any, T]
+
+
+def receive(endpoint: EndpointPlan, delivery: Delivery, sql: Statements) -> Flow[Receipt]:
+    """
+    Take in one delivery.
+
+    Returns:
+        The receipt to send; this flow raises for nothing that a sender, a handler or the database causes (P-CALM).
+
+    Promises: P-RAW, P-ACK, P-DUP, P-ONCE, P-STATE, P-CALM, P-QUIET.
+    """
+    try:
+        return (yield from _receive(endpoint, delivery, sql))
+    except (InboxError, NotYet) as error:
+        _log_failure(endpoint, error)
+        return answers.failed(error)
+
+
+def _receive(endpoint: EndpointPlan, delivery: Delivery, sql: Statements) -> Flow[Receipt]:
+    if refusal := _refusal(endpoint, delivery):
+        return refusal
+    secrets = yield from _secrets(endpoint, delivery)
+    verdict = endpoint.source.verify(delivery, secrets)
+    if isinstance(verdict, Rejected):
+        _log.info("endpoint %s refused a delivery: %s", endpoint.name, verdict.reason)
+        return answers.rejected(verdict)
+    if answer := endpoint.source.answer(delivery):
+        return answers.handshake(answer)
+    items = [
+        _item(endpoint, delivery, reading, verdict.label) for reading in endpoint.source.identify(delivery)
+    ]
+    if endpoint.unhandled != "record" and (settled := _without_record(endpoint, items)):
+        return settled
+    return (yield from _record(endpoint, items, sql))
+
+
+def _record(endpoint: EndpointPlan, items: list[Item], sql: Statements) -> Flow[Receipt]:
+    settings = endpoint.settings
+    keys = tuple(sorted({item.arrival.key for item in items}, key=lambda key: tuple(key.columns.values())))
+    if not (yield Hold(keys, settings.duplicate_wait_seconds)):
+        _log.warning(
+            "endpoint %s: event %s is still in flight after %ss",
+            endpoint.name,
+            _shown(keys),
+            settings.duplicate_wait_seconds,
+        )
+        return answers.unavailable("key_busy", "the first copy is still in flight; send it again")
+    to = Recording(
+        sql=sql,
+        wait_seconds=settings.duplicate_wait_seconds,
+        handler_seconds_max=settings.handler_seconds_max,
+    )
+    kind = next((handler.kind for item in items for handler in item.handlers), None)
+    if len(items) == 1:
+        result = yield from _transact(lambda: record_one(items[0], to), kind)
+        return answers.accepted([result])
+    return answers.accepted((yield from _transact(lambda: record_batch(items, to), kind)))
+
+
+def _transact(plan: Callable[[], Plan[T]], kind: Kind | None) -> Flow[T]:
+    """Run *plan* again at once, a bounded number of times, where the server chose it as a deadlock's or serialization's victim."""
+    for attempt in range(1, _CONFLICT_RETRIES_MAX + 1):
+        try:
+            done: T = yield Transact(plan, kind)
+        except ConflictError:
+            if attempt == _CONFLICT_RETRIES_MAX:
+                raise
+            yield Pause(random.uniform(0, _CONFLICT_PAUSE_SECONDS * 2**attempt))  # noqa: S311 - jitter, not a secret
+        else:
+            return done
+    raise AssertionError("unreachable")
+
+
+def _refusal(endpoint: EndpointPlan, delivery: Delivery) -> Receipt | None:
+    if delivery.method != "POST" and delivery.method not in endpoint.source.methods:
+        allow = ", ".join(["POST", *sorted(endpoint.source.methods)])
+        return answers.refused(
+            405, "method", f"deliveries come by POST; allowed here: {allow}", (("allow", allow),)
+        )
+    if len(delivery.body) > endpoint.body_bytes_max:
+        return answers.refused(
+            413,
+            "body_too_large",
+            f"the body is over {endpoint.body_bytes_max} bytes (setting body_bytes_max)",
+        )
+    return None
+
+
+def _secrets(endpoint: EndpointPlan, delivery: Delivery) -> Flow[tuple[Secret, ...]]:
+    given = endpoint.given_secrets()
+    if not callable(given):
+        return given
+    answer = yield Ask(given, delivery)
+    return endpoint.checked_secrets(answer)
+
+
+def _item(endpoint: EndpointPlan, delivery: Delivery, reading: Reading, label: str) -> Item:
+    body = delivery.body if reading.span is None else delivery.body[slice(*reading.span)]
+    headers = delivery.headers.without(SECRET_HEADERS | endpoint.source.secret_headers)
+    provider = endpoint.source.provider
+    if isinstance(reading, Unreadable):
+        arrival = Arrival(
+            key=EventKey(provider=provider, endpoint=endpoint.name, account="", environment="", event_id=""),
+            event_type="",
+            body=body,
+            headers=headers,
+            secret_label=label,
+            settled=State.QUARANTINED,
+            reason=reading.reason,
+        )
+        return Item(arrival.under_digest())
+    handlers = () if reading.ignore else endpoint.handlers.matching(reading.event_type)
+    arrival = Arrival(
+        key=EventKey(
+            provider=provider,
+            endpoint=endpoint.name,
+            account=reading.account,
+            environment=reading.environment,
+            event_id=reading.event_id,
+        ),
+        event_type=reading.event_type,
+        body=body,
+        headers=headers,
+        created_at=reading.created_at,
+        secret_label=label,
+        settled=None if handlers else State.IGNORED,
+        reason="" if handlers else reading.ignore or f"no handler for {reading.event_type}",
+        kept=_kept(endpoint, body),
+        keep_body=endpoint.keep == "body",
+        signed_id=endpoint.source.signed_id,
+    )
+    return Item(arrival, handlers)
+
+
+def _kept(endpoint: EndpointPlan, body: bytes) -> str | None:
+    if not endpoint.keep_fields:
+        return None
+    try:
+        return json_text(endpoint.kept_fields(body), what="kept fields")
+    except ValueError:
+        return None  # a field that jsonb cannot hold is not worth an event
+
+
+def _without_record(endpoint: EndpointPlan, items: list[Item]) -> Receipt | None:
+    unhandled = [item.arrival for item in items if item.arrival.settled is State.IGNORED]
+    if unhandled and endpoint.unhandled == "refuse":
+        _log.warning("endpoint %s refused type %r: no handler", endpoint.name, unhandled[0].event_type)
+        return answers.unavailable("no_handler", "no handler for this type in this release; send it again")
+    items[:] = [item for item in items if item.arrival.settled is not State.IGNORED]
+    if items:
+        return None
+    dropped = (EventResult(outcome=Outcome.IGNORED, event_id=arrival.key.event_id) for arrival in unhandled)
+    return answers.accepted(list(dropped))
+
+
+def _log_failure(endpoint: EndpointPlan, error: InboxError | NotYet) -> None:
+    match error:
+        case NotYet():
+            _log.info(
+                "endpoint %s: the handler asked to come again in %ss", endpoint.name, error.retry_in_seconds
+            )
+        case HandlerError():
+            failure = describe(error)
+            _log.error(
+                "endpoint %s: %s: %s\n  %s", endpoint.name, error.code, failure, "\n  ".join(failure.frames)
+            )
+        case ConfigurationError() | StoreError():
+            _log.error("endpoint %s: %s: %s", endpoint.name, error.code, error)
+        case _:
+            _log.error("endpoint %s: %s: %s", endpoint.name, error.code, describe(error))
+
+
+def _shown(keys: tuple[EventKey, ...]) -> str:
+    return json.dumps(keys[0].event_id) if len(keys) == 1 else f"one of {len(keys)}"

@@ -1,0 +1,141 @@
+"""
+Name the steps that a plan may ask for.
+
+A plan is a generator: it yields a step and receives its result, or has the step's error thrown into it. It never touches a socket, so
+it is written once for every driver, sync and async alike, and a test can run it step by step (design of psycopg's own
+``generators.py`` and ``waiting.py``).
+
+    driver                          plan
+      │ ── next() ─────────────────► │
+      │ ◄───────── Begin(...) ────── │      BEGIN; READ COMMITTED
+      │ ── row ────────────────────► │
+      │ ◄───────── One(sql, ...) ─── │
+      │ ── row or None ────────────► │
+      │ ◄───────── Commit() ──────── │      believed only if the server's tag says COMMIT (P-ONCE)
+      │ ── None ───────────────────► │
+      │ ◄───────── return value ──── │
+
+A plan that ends in any way with its transaction still open is rolled back by the driver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeAlias, TypeVar
+
+from webhook_inbox.sql.statements import Statement
+
+Row: TypeAlias = tuple[Any, ...]
+Params: TypeAlias = Mapping[str, object]
+NO_PARAMS: Params = {}
+
+
+class Session(Protocol):
+    """
+    What a driver hands to the work of a ``Run`` step.
+
+    Attributes:
+        conn: The driver's own connection, inside the plan's transaction.
+        started: How many of our own statements the work has really started; tells an ``emit`` that nobody awaited.
+    """
+
+    @property
+    def conn(self) -> Any: ...  # noqa: ANN401, D102 - each driver has its own
+    @property
+    def started(self) -> int: ...  # noqa: D102
+    def execute(self, statement: Statement, params: Params) -> Any:  # noqa: ANN401
+        """Run one of our statements on ``conn``: a row or None, or an awaitable of it with an async driver."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """Open a READ COMMITTED transaction and prepare it with *statement*; gives its row."""
+
+    statement: Statement
+    params: Params = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class One:
+    """Run *statement*; gives its first row, or None."""
+
+    statement: Statement
+    params: Params = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class All:
+    """Run *statement*; gives every row."""
+
+    statement: Statement
+    params: Params = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """Run several statements of a migration, without parameters, inside the open transaction."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """
+    Run the user's code on the open transaction.
+
+    Gives a ``Steering`` that it raised, or None; anything else it raises is thrown into the plan as a ``HandlerError``, or as a
+    ``StoreError`` where the database is to blame.
+
+    Attributes:
+        name: The handler's qualified name, for fault points and logs.
+        work: Called with the driver's session; returns an awaitable with an async driver.
+        seconds_max: How long it may take.
+    """
+
+    name: str
+    work: Callable[[Session], Any]
+    seconds_max: float
+
+
+@dataclass(frozen=True, slots=True)
+class Savepoint:
+    """Start a part of the transaction that can be undone alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class RollbackTo:
+    """Undo everything since the latest savepoint, and forget it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Keep everything since the latest savepoint, and forget it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """Commit; raises ``TransactionEndedError`` unless the server's tag says COMMIT (P-ACK, P-ONCE)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rollback:
+    """Roll back."""
+
+
+Step: TypeAlias = Begin | One | All | Script | Run | Savepoint | RollbackTo | Release | Commit | Rollback
+T = TypeVar("T")
+Plan: TypeAlias = Generator[Step, Any, T]
+
+
+def step_name(step: Step) -> str:
+    """Name *step* for fault points and schedules: ``begin``, ``record_event``, ``run``, ``commit``, ..."""
+    match step:
+        case One(statement) | All(statement):
+            return statement.name
+        case Script(name):
+            return name
+        case _:
+            return {RollbackTo: "rollback_to"}.get(type(step), type(step).__name__.lower())

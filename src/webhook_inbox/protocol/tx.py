@@ -1,0 +1,234 @@
+"""Give a handler its transaction: the user's own connection, and what may be written beside it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Awaitable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar, overload
+from uuid import UUID, uuid5
+
+from webhook_inbox.errors import HandlerFailedError
+from webhook_inbox.model.event import Event
+from webhook_inbox.protocol.steps import Session
+from webhook_inbox.sql.statements import Statements
+
+ConnectionT = TypeVar("ConnectionT")
+# A NUL as json.dumps writes it; an escaped backslash before "u0000" is ordinary text.
+_NUL_ESCAPE = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
+_MESSAGE_NAMESPACE = UUID("6f1c2b0e-5c5b-4d0e-9a53-3d2f8a1f7c11")
+
+
+class _AsyncConnection(Protocol):
+    async def commit(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """Hold what a handler asked a person to look at; kept even where its writes are rolled back."""
+
+    summary: str
+    details: str
+
+
+class Tx(Generic[ConnectionT]):
+    """
+    Hold the transaction that records the event, while the handler runs in it.
+
+    What is written through it commits once, together with the event, or not at all (P-ONCE).
+
+    Attributes:
+        event: The event being handled.
+    """
+
+    __slots__ = (
+        "_called",
+        "_closed",
+        "_emitted",
+        "_handler",
+        "_inbox_id",
+        "_reviews",
+        "_session",
+        "_sql",
+        "event",
+    )
+
+    def __init__(
+        self, session: Session, *, event: Event, inbox_id: int, handler: str, sql: Statements
+    ) -> None:
+        self.event = event
+        self._session = session
+        self._inbox_id = inbox_id
+        self._handler = handler
+        self._sql = sql
+        self._emitted = 0
+        self._called = 0
+        self._closed = False
+        self._reviews: list[Review] = []
+
+    @property
+    def conn(self) -> ConnectionT:
+        """
+        Give the driver's own connection, inside the transaction; never commit or roll back on it.
+
+        Raises:
+            HandlerFailedError: The handler has already returned.
+        """
+        self._check_open()
+        connection: ConnectionT = self._session.conn
+        return connection
+
+    @overload
+    def emit(
+        self: Tx[_AsyncConnection],
+        event_type: str,
+        payload: object,
+        *,
+        aggregate_type: str = ...,
+        aggregate_id: object = ...,
+    ) -> Awaitable[UUID]: ...
+    @overload
+    def emit(
+        self, event_type: str, payload: object, *, aggregate_type: str = ..., aggregate_id: object = ...
+    ) -> UUID: ...
+    def emit(
+        self, event_type: str, payload: object, *, aggregate_type: str = "", aggregate_id: object = ""
+    ) -> Any:
+        """
+        Put a message into the outbox; it exists only if the transaction commits (P-OUT).
+
+        Args:
+            event_type: What others will know the message by, for instance ``InvoicePaymentBooked``.
+            payload: Anything JSON can say; no NaN, no NUL, no lone surrogates.
+            aggregate_type: What kind of thing the message is about.
+            aggregate_id: Which one; stored as text.
+
+        Returns:
+            The message id: made from the event, the handler and the position, so that a re-run makes the same one. To be awaited in
+            an ``async def`` handler.
+
+        Raises:
+            ValueError: The payload cannot be stored as JSON.
+            HandlerFailedError: The handler has already returned.
+        """
+        self._check_open()
+        message_id = self._message_id()
+        params = {
+            "id": message_id,
+            "aggregate_type": aggregate_type,
+            "aggregate_id": str(aggregate_id),
+            "event_type": event_type,
+            "payload": json_text(payload, what="tx.emit: the payload"),
+            "inbox_id": self._inbox_id,
+        }
+        self._called += 1
+        return _first_column(self._session.execute(self._sql.insert_outbox, params))
+
+    @overload
+    def review(
+        self: Tx[_AsyncConnection], summary: str, *, details: Mapping[str, object] = ...
+    ) -> Awaitable[int]: ...
+    @overload
+    def review(self, summary: str, *, details: Mapping[str, object] = ...) -> int: ...
+    def review(self, summary: str, *, details: Mapping[str, object] | None = None) -> Any:
+        """
+        Ask a person to look at this event; commits with the effect, and is kept when the handler raises Ignore or GiveUp.
+
+        Args:
+            summary: One line, for instance ``paid after void``.
+            details: What the person needs to see.
+
+        Returns:
+            The review's number. To be awaited in an ``async def`` handler.
+
+        Raises:
+            ValueError: The details cannot be stored as JSON.
+            HandlerFailedError: The handler has already returned.
+        """
+        self._check_open()
+        review = Review(summary, json_text(details or {}, what="tx.review: the details"))
+        self._reviews.append(review)
+        self._called += 1
+        return _first_column(
+            self._session.execute(self._sql.insert_review, review_params(review, self.event, self._inbox_id))
+        )
+
+    @property
+    def reviews(self) -> tuple[Review, ...]:
+        """Give the reviews asked for so far."""
+        return tuple(self._reviews)
+
+    def seal(self) -> None:
+        """End the handler's use of the transaction; a reference that outlives it can write nothing."""
+        self._closed = True
+
+    def check_awaited(self) -> None:
+        """
+        Refuse to go on where an ``emit`` or ``review`` was called but never awaited, so that it is not lost in silence.
+
+        Raises:
+            HandlerFailedError: Names the handler.
+        """
+        if self._called > self._session.started:
+            raise HandlerFailedError(
+                f"{self._handler} called tx.emit or tx.review without await; nothing was written"
+            )
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise HandlerFailedError(
+                f"{self._handler} used its tx after it had returned; the transaction is no longer its own"
+            )
+
+    def _message_id(self) -> UUID:
+        self._emitted += 1
+        key = self.event.key
+        parts = (
+            key.provider,
+            key.endpoint,
+            key.account,
+            key.environment,
+            key.event_id,
+            self._handler,
+            str(self._emitted),
+        )
+        return uuid5(_MESSAGE_NAMESPACE, json.dumps(parts))
+
+
+def review_params(review: Review, event: Event, inbox_id: int) -> dict[str, object]:
+    """Give the parameters of ``insert_review``."""
+    return {
+        "inbox_id": inbox_id,
+        "endpoint": event.endpoint,
+        "event_id": event.id,
+        "summary": review.summary,
+        "details": review.details,
+    }
+
+
+def json_text(value: object, *, what: str) -> str:
+    """
+    Write *value* as JSON that jsonb accepts.
+
+    Raises:
+        ValueError: Says which rule it breaks; never shows the value (P-QUIET).
+    """
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{what} holds a lone surrogate, which PostgreSQL cannot store") from None
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"{what} is not JSON: {type(error).__name__}") from None
+    if _NUL_ESCAPE.search(text):
+        raise ValueError(f"{what} holds a NUL character, which PostgreSQL cannot store")
+    return text
+
+
+def _first_column(given: Any) -> Any:  # noqa: ANN401 - a row, or an awaitable of one
+    return _awaited(given) if isinstance(given, Awaitable) else given[0]
+
+
+async def _awaited(given: Awaitable[Any]) -> Any:  # noqa: ANN401 - the first column of our own statement
+    return (await given)[0]

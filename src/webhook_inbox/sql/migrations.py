@@ -1,0 +1,76 @@
+"""
+List the migrations, in order.
+
+A file ``NNNN_name.sql`` is one step, transactional unless its second line says otherwise. Steps come so that the previous release
+survives them; a step that it does not survive raises ``serves_from`` in the table below.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+from webhook_inbox.sql.statements import quoted_identifier
+
+_FILE = re.compile(r"(\d{4})_(\w+)\.sql")
+
+# The oldest schema version that a release must know in order to work on a schema with this migration; by version.
+SERVES_FROM: dict[int, int] = {1: 1}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Migration:
+    """
+    Hold one step.
+
+    Attributes:
+        version: From 1, without gaps.
+        name: As in the file's name.
+        serves_from: A release that knows this version or a newer one works on the schema after this step.
+        text: SQL, several statements, rendered for one schema.
+    """
+
+    version: int
+    name: str
+    serves_from: int
+    text: str
+
+
+def bootstrap(schema: str) -> str:
+    """Give the SQL that makes the schema and its table of migrations; harmless where they exist."""
+    name = quoted_identifier(schema)
+    return _read("bootstrap.sql").replace("{schema}", name)
+
+
+@cache
+def migrations(schema: str) -> tuple[Migration, ...]:
+    """
+    Give every step for *schema*, ascending.
+
+    Raises:
+        ConfigurationError: The name cannot be a PostgreSQL identifier.
+    """
+    name = quoted_identifier(schema)
+    found = sorted(
+        (
+            match
+            for entry in files("webhook_inbox.sql").joinpath("migrations").iterdir()
+            if (match := _FILE.fullmatch(entry.name))
+        ),
+        key=lambda match: match[1],
+    )
+    return tuple(
+        Migration(
+            version=int(match[1]),
+            name=match[2],
+            serves_from=SERVES_FROM[int(match[1])],
+            text=_read(match[0]).replace("{schema}", name),
+        )
+        for match in found
+    )
+
+
+def _read(name: str) -> str:
+    return files("webhook_inbox.sql").joinpath("migrations", name).read_text(encoding="utf-8")

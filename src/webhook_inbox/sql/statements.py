@@ -1,0 +1,90 @@
+"""
+Load every statement of the product from its own file.
+
+A file holds one statement in psycopg's named style, ``%(name)s``, with ``{schema}`` before every table. The schema's name is
+quoted once, here; nothing else is ever put into SQL text.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, fields
+from functools import cache
+from importlib.resources import files
+
+from webhook_inbox.errors import ConfigurationError
+
+_PARAMETER = re.compile(r"%\((\w+)\)s")
+_IDENTIFIER_BYTES_MAX = 63  # NAMEDATALEN - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """
+    Hold one statement.
+
+    Attributes:
+        name: The file's name without ``.sql``.
+        text: Ready for psycopg.
+        parameters: Names in order of first use.
+    """
+
+    name: str
+    text: str
+    parameters: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statements:
+    """Hold every statement, rendered for one schema; each field is a file in ``statements/``."""
+
+    begin: Statement
+    find_event: Statement
+    insert_outbox: Statement
+    insert_review: Statement
+    make_partitions: Statement
+    mark_processed: Statement
+    migration_lock: Statement
+    migrations_applied: Statement
+    migrations_exist: Statement
+    record_conflict: Statement
+    record_event: Statement
+    record_migration: Statement
+    status_backlog: Statement
+    status_outbox: Statement
+
+    @classmethod
+    def of(cls, schema: str) -> Statements:
+        """
+        Render every statement for *schema*.
+
+        Raises:
+            ConfigurationError: The name cannot be a PostgreSQL identifier.
+        """
+        return _render(quoted_identifier(schema))
+
+
+def quoted_identifier(name: str) -> str:
+    """
+    Quote *name* as PostgreSQL reads identifiers.
+
+    Raises:
+        ConfigurationError: Empty, longer than 63 bytes, or with a NUL.
+    """
+    if not name or "\x00" in name or len(name.encode()) > _IDENTIFIER_BYTES_MAX:
+        raise ConfigurationError(f"schema {name[:70]!r} is no PostgreSQL name: 1 to 63 bytes, no NUL")
+    return '"' + name.replace('"', '""') + '"'
+
+
+@cache
+def _render(quoted_schema: str) -> Statements:
+    # In a statement with parameters psycopg reads a lone % as the start of one.
+    schema = quoted_schema.replace("%", "%%")
+    return Statements(**{field.name: _statement(field.name, schema) for field in fields(Statements)})
+
+
+def _statement(name: str, schema: str) -> Statement:
+    source = files("webhook_inbox.sql").joinpath("statements", f"{name}.sql").read_text(encoding="utf-8")
+    body = "\n".join(line for line in source.splitlines() if line.strip() and not line.startswith("--"))
+    parameters = tuple(dict.fromkeys(_PARAMETER.findall(body)))
+    return Statement(name, body.replace("{schema}", schema), parameters)

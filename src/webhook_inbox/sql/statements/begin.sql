@@ -1,0 +1,17 @@
+-- Prepare the open transaction: a durable commit, and server-side limits on the handler's statements and pauses.
+-- %(handler_ms)s: milliseconds. Returns the lock_timeout that the handler shall find.
+-- A stricter limit that the operator set stays. Locks nothing. P-ACK.
+WITH before AS MATERIALIZED (
+    SELECT current_setting('lock_timeout') AS lock_timeout,
+           current_setting('synchronous_commit') AS synchronous_commit,
+           current_setting('statement_timeout') AS statement_timeout,
+           current_setting('idle_in_transaction_session_timeout') AS idle_timeout,
+           make_interval(secs => %(handler_ms)s::bigint / 1000.0) AS handler
+)
+SELECT lock_timeout,
+       set_config('synchronous_commit', CASE synchronous_commit WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, true),
+       set_config('statement_timeout', CASE WHEN statement_timeout <> '0' AND statement_timeout::interval < handler
+                                            THEN statement_timeout ELSE %(handler_ms)s::bigint || 'ms' END, true),
+       set_config('idle_in_transaction_session_timeout', CASE WHEN idle_timeout <> '0' AND idle_timeout::interval < handler
+                                                             THEN idle_timeout ELSE %(handler_ms)s::bigint || 'ms' END, true)
+FROM before
