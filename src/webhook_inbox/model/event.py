@@ -85,7 +85,7 @@ class Event:
         )
 
     @property
-    def payload(self) -> Any:
+    def payload(self) -> Any:  # noqa: ANN401 - JSON of a shape that only the provider knows
         """
         Parse the body as JSON on first use; later uses return the same object.
 

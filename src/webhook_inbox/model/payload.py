@@ -30,7 +30,7 @@ _BOM = b"\xef\xbb\xbf"
 _TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*+"|[\[{]|[\]}]', re.DOTALL)
 
 
-def parse_payload(body: bytes) -> Any:
+def parse_payload(body: bytes) -> Any:  # noqa: ANN401 - any JSON value
     """
     Give the JSON value of *body*; of a repeated name the last one counts.
 
