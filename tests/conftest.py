@@ -1,5 +1,5 @@
-"""List the fixtures of the whole suite; each concern has its file, ``tests/fix_*.py``."""
+"""List the fixtures of the whole suite; each concern has its file under ``tests/fixtures``."""
 
 from __future__ import annotations
 
-pytest_plugins = ["tests.fix_skips"]
+pytest_plugins = ["tests.fixtures.skips"]
