@@ -35,6 +35,9 @@ fmt: .venv/.installed-dev ## format the code and mend what the linter can mend
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
+mutate: .venv/.installed-dev ## change the verifiers and the plans in thousands of ways; a test must notice (minutes)
+	$(BIN)/python -m tests.mutation.mutate $(ARGS)
+
 venv: .venv/.installed-dev ## the whole tool set, for an editor
 
 constraints: ## pin the newest releases that pyproject.toml allows; use the oldest Python that is supported
