@@ -1,0 +1,157 @@
+"""Make a database cluster and say with which settings it is served; no process outlives a call here."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+from webhook_inbox.embedded.binaries import Binaries
+from webhook_inbox.embedded.folders import Folders
+from webhook_inbox.errors import EmbeddedPostgresError
+
+SUPERUSER = "postgres"
+DATABASE = "postgres"
+MESSAGE_LINES = 15
+#: The first major version whose initdb knows the option; before it libc was the only provider.
+LOCALE_PROVIDER_SINCE = 15
+
+# `trust` asks for no password, and stands for the socket alone, behind two walls: the folder it lies in is 0700 and
+# the socket itself too (on Linux connect(2) needs write permission on it). Who passes both is the server's own
+# account or root, and they could read the data files anyway. `peer` would only forbid the roles that tests create.
+LOCAL_RULES = "local all all trust\nlocal replication all trust\n"
+TCP_RULES = "host all all 127.0.0.1/32 scram-sha-256\n"
+
+
+def server_environment() -> dict[str, str]:
+    """
+    Give the environment for a server's programs: only what they need to be found and linked.
+
+    PGDATA, PGPORT, PGOPTIONS, LANG, LC_*, TZ and the rest of the user's settings are meant for something else.
+    """
+    kept = ("PATH", "LD_LIBRARY_PATH")
+    return {"LC_ALL": "C"} | {name: os.environ[name] for name in kept if name in os.environ}
+
+
+def data_major(data: Path) -> int | None:
+    """Return the major version that wrote *data*, None where there is none yet."""
+    try:
+        return int((data / "PG_VERSION").read_text().strip())
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise EmbeddedPostgresError(f"{data} holds something that is no PostgreSQL data: {error}") from error
+
+
+def make_cluster(folders: Folders, binaries: Binaries, *, sync: bool, seconds_max: float) -> None:
+    """
+    Make the data folder, complete or not at all.
+
+    It is made under a name of its own and renamed when it is whole, so that a crash in between leaves nothing that
+    looks like data. UTF-8 throughout; the locale is the C library's ``C.UTF-8``, or ``C`` where it has none: both are
+    everywhere, sort alike, and need no ICU, which the wheel's server lacks.
+
+    Args:
+        sync: Flush every file to the disk before it counts.
+
+    Raises:
+        EmbeddedPostgresError: initdb failed; the text holds what it said.
+    """
+    for left in folders.home.glob("data.*"):
+        shutil.rmtree(left)
+    unfinished = folders.home / f"data.{folders.token}"
+    unfinished.mkdir(mode=0o700)
+    unfinished.chmod(0o700)
+    folders.account.own(unfinished)
+    failure = ""
+    for locale in ("C.UTF-8", "C"):
+        failure = _initdb(folders, binaries, unfinished, locale=locale, sync=sync, seconds_max=seconds_max)
+        if not failure:
+            unfinished.rename(folders.data)
+            if sync:
+                _flush(folders.home)
+            return
+        if "locale" not in failure:
+            break
+    shutil.rmtree(unfinished, ignore_errors=True)
+    raise EmbeddedPostgresError(f"initdb of {binaries.folder} failed: {failure}")
+
+
+def _initdb(
+    folders: Folders, binaries: Binaries, target: Path, *, locale: str, sync: bool, seconds_max: float
+) -> str:
+    command = [
+        str(binaries.folder / "initdb"),
+        f"--pgdata={target}",
+        f"--username={SUPERUSER}",
+        "--encoding=UTF8",
+        f"--locale={locale}",
+        "--lc-messages=C",
+        "--auth-local=trust",
+        "--auth-host=reject",
+        "--no-instructions",
+        *(["--locale-provider=libc"] if binaries.major >= LOCALE_PROVIDER_SINCE else []),
+        *([] if sync else ["--no-sync"]),
+    ]
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        env=server_environment(),
+        cwd=target,
+        umask=0o077,
+        start_new_session=True,
+        **folders.account.identity,
+    ) as child:
+        try:
+            _, said = child.communicate(timeout=seconds_max)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            return f"it took longer than {seconds_max:g} s"
+        except BaseException:
+            child.kill()
+            raise
+    lines = said.decode(errors="replace").strip().splitlines()[-MESSAGE_LINES:]
+    return "" if child.returncode == 0 else "\n".join(lines) or f"exit status {child.returncode}"
+
+
+def server_command(
+    folders: Folders, binaries: Binaries, *, port: int, tcp: bool, durable: bool, settings: Mapping[str, str]
+) -> list[str]:
+    """Give the server's command line; *settings* come last and win, except where they would open it to strangers."""
+    hba = folders.run / "hba.conf"
+    hba.write_text(LOCAL_RULES + (TCP_RULES if tcp else ""))
+    hba.chmod(0o644)
+    options = {
+        "timezone": "UTC",
+        "log_timezone": "UTC",
+        "lc_messages": "C",
+        "log_line_prefix": "%m [%p] ",
+        # Full-page images guard against a torn page, which only a lost operating system leaves.
+        **({} if durable else {"fsync": "off", "full_page_writes": "off"}),
+        **settings,
+        "cluster_name": folders.token,
+        "update_process_title": "on",
+        "logging_collector": "off",
+        "log_destination": "stderr",
+        "ssl": "off",
+        "password_encryption": "scram-sha-256",
+        "hba_file": str(hba),
+        "listen_addresses": "127.0.0.1" if tcp else "",
+        "port": str(port),
+        "unix_socket_directories": '"' + str(folders.run).replace('"', '""') + '"',
+        "unix_socket_permissions": "0700",
+    }
+    pairs = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
+    return [str(binaries.folder / "postgres"), "-D", str(folders.data), *pairs]
+
+
+def _flush(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
