@@ -99,7 +99,7 @@ def run_mutmut(names: list[str], *, seconds_max: float, dsn: str) -> None:
         str(os.cpu_count() or 2),
         *names,
     ]
-    environment = os.environ | {"WEBHOOK_INBOX_TEST_DATABASE_URL": dsn}
+    environment = os.environ | {"WEBHOOK_INBOX_TEST_DSN": dsn}
     with LOG.open("wb") as log, chdir(ROOM):
         process = subprocess.Popen(
             command, stdout=log, stderr=subprocess.STDOUT, start_new_session=True, env=environment
@@ -210,7 +210,7 @@ def main() -> int:
     lay_out(fresh=not options.again)
     if options.again:
         forget_survivors()
-    with EmbeddedPostgres(durable=False) as server:
+    with EmbeddedPostgres(durable=False, settings={"max_connections": "300"}) as server:
         names = [f"*__mutmut_*{last_digit}"] if options.sample else []
         run_mutmut(names, seconds_max=options.seconds, dsn=server.dsn)
     found, missing = collect(last_digit, known)
