@@ -9,6 +9,7 @@ from webhook_inbox.embedded import EmbeddedPostgres
 
 
 def tables(dsn: str) -> set[str]:
+    """The tables of our schema."""
     with psycopg.connect(dsn) as connection:
         rows = connection.execute(
             "SELECT relname FROM pg_class WHERE relnamespace = to_regnamespace('webhooks') AND relkind IN ('r', 'p')"
