@@ -1,4 +1,7 @@
-"""Describe one event on its way into the inbox: everything that the receive plan needs to know and nothing it must compute."""
+"""
+Describe one event on its way into the inbox: everything that the receive plan needs to know and nothing it must
+compute.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
 """
 Describe an exception without what it says.
 
-The text of an exception is made by whoever raised it and may quote the payload: a driver's error shows the offending row, a handler's
-``ValueError`` the value. Logs, answers and stored errors therefore carry the exception's type, its SQLSTATE and constraint, and where it
-was raised: enough to find the line, nothing of the event (P-QUIET). ``inbox.on_error`` hands the exception itself to the user's code.
+The text of an exception is made by whoever raised it and may quote the payload: a driver's error shows the offending
+row, a handler's ``ValueError`` the value. Logs, answers and stored errors therefore carry the exception's type, its
+SQLSTATE and constraint, and where it was raised: enough to find the line, nothing of the event (P-QUIET).
+``inbox.on_error`` hands the exception itself to the user's code.
 """
 
 from __future__ import annotations
@@ -32,7 +33,10 @@ class Failure:
     frames: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """Give one line: ``psycopg.errors.UniqueViolation (SQLSTATE 23505, constraint ledger_once) at billing.py:42 book_payment``."""
+        """
+        Give one line: ``psycopg.errors.UniqueViolation (SQLSTATE 23505, constraint ledger_once) at billing.py:42
+        book_payment``.
+        """
         facts = [f"SQLSTATE {self.sqlstate}"] if self.sqlstate else []
         facts += [f"constraint {self.constraint}"] if self.constraint else []
         where = f" at {self.frames[-1]}" if self.frames else ""

@@ -32,11 +32,13 @@ class Settings:
     Hold the settings of an inbox or, with its overrides, of one endpoint.
 
     Attributes:
-        handler_seconds_max: Seconds one handler may take; also the server-side limit of each of its statements and of its pauses between them.
+        handler_seconds_max: Seconds one handler may take; also the server-side limit of each of its statements and of
+            its pauses between them.
         duplicate_wait_seconds: Seconds a delivery waits for another copy of its event that is in flight; then 503.
         connections_max: Connections per pool; a process that has both ``def`` and ``async def`` handlers has two pools.
         connection_wait_seconds: Seconds a delivery waits for a free connection; then 503.
-        prepared_statements: Let the driver prepare statements on the server; off, because older transaction-mode poolers lose them.
+        prepared_statements: Let the driver prepare statements on the server; off, because older transaction-mode
+            poolers lose them.
         body_bytes_max: Largest body in bytes; 0 takes the source's own default.
         body_seconds_max: Seconds a body may take to arrive, beyond what its size earns at the minimum rate; then 408.
         body_bytes_per_second_min: Each this many bytes received earn the body one more second.

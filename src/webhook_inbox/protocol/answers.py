@@ -32,7 +32,10 @@ _LEAST_SETTLED_FIRST = (
 
 
 def accepted(results: Sequence[EventResult]) -> Receipt:
-    """Acknowledge a delivery whose events are committed; 503 where one of them is not stored because a rival holds its key."""
+    """
+    Acknowledge a delivery whose events are committed; 503 where one of them is not stored because a rival holds its
+    key.
+    """
     outcome = min((result.outcome for result in results), key=_LEAST_SETTLED_FIRST.index)
     body = (
         _shown(results[0])

@@ -81,12 +81,12 @@ class Handlers:
         """
         Register the decorated function for each of *event_types*: literal, ``prefix.*`` or ``*``.
 
-        The function takes (tx, event); it may be ``def`` or ``async def``. All that match a type run in registration order in one
-        transaction; the first that raises decides for all.
+        The function takes (tx, event); it may be ``def`` or ``async def``. All that match a type run in registration
+        order in one transaction; the first that raises decides for all.
 
         Raises:
-            ConfigurationError: No type, a bad pattern, a function that cannot take two arguments, or ``def`` and ``async def``
-                for one event type.
+            ConfigurationError: No type, a bad pattern, a function that cannot take two arguments, or ``def`` and
+                ``async def`` for one event type.
         """
         if not event_types or not all(isinstance(given, str) for given in event_types):
             raise ConfigurationError('on() needs the event types it is for: @endpoint.on("invoice.paid")')

@@ -1,8 +1,8 @@
 """
 Bring the schema up, and say whether it is.
 
-Each step runs in a transaction of its own that first takes the migration lock and then looks what is applied. So two migrators at once
-take turns step by step, and one that is killed anywhere leaves a schema that the next one finishes.
+Each step runs in a transaction of its own that first takes the migration lock and then looks what is applied. So two
+migrators at once take turns step by step, and one that is killed anywhere leaves a schema that the next one finishes.
 """
 
 from __future__ import annotations
@@ -136,7 +136,10 @@ def check_schema(schema: str) -> Plan[None]:
 
 
 def migration_script(schema: str) -> str:
-    """Give all migrations of *schema* as one SQL script for psql; running it again changes nothing that it recorded before."""
+    """
+    Give all migrations of *schema* as one SQL script for psql; running it again changes nothing that it recorded
+    before.
+    """
     parts = [
         f"-- webhook-inbox: the schema {schema!r}, from nothing to version {migrations(schema)[-1].version}.",
         "BEGIN;",

@@ -1,8 +1,8 @@
 """
 Receive one delivery: from bytes that nobody believes to an answer that is true.
 
-A *flow* is to plans what a plan is to steps: written once, it asks for what must be waited for and never waits itself. The runtime
-drives it on threads or on an event loop.
+A *flow* is to plans what a plan is to steps: written once, it asks for what must be waited for and never waits itself.
+The runtime drives it on threads or on an event loop.
 
     verify ──► identify ──► hold the keys ──► record_one / record_batch ──► receipt
       4xx       quarantine    503 when busy      5xx on any error: the redelivery is the retry (P-DUP)
@@ -135,7 +135,10 @@ def _record(endpoint: EndpointPlan, items: list[Item], sql: Statements) -> Flow[
 
 
 def _transact(plan: Callable[[], Plan[T]], kind: Kind | None) -> Flow[T]:
-    """Run *plan* again at once, a bounded number of times, where the server chose it as a deadlock's or serialization's victim."""
+    """
+    Run *plan* again at once, a bounded number of times, where the server chose it as a deadlock's or serialization's
+    victim.
+    """
     for attempt in range(1, _CONFLICT_RETRIES_MAX + 1):
         try:
             done: T = yield Transact(plan, kind)

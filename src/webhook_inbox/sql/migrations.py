@@ -1,8 +1,8 @@
 """
 List the migrations, in order.
 
-A file ``NNNN_name.sql`` is one step, transactional unless its second line says otherwise. Steps come so that the previous release
-survives them; a step that it does not survive raises ``serves_from`` in the table below.
+A file ``NNNN_name.sql`` is one step, transactional unless its second line says otherwise. Steps come so that the
+previous release survives them; a step that it does not survive raises ``serves_from`` in the table below.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """
 Load every statement of the product from its own file.
 
-A file holds one statement in psycopg's named style, ``%(name)s``, with ``{schema}`` before every table. The schema's name is
-quoted once, here; nothing else is ever put into SQL text.
+A file holds one statement in psycopg's named style, ``%(name)s``, with ``{schema}`` before every table. The schema's
+name is quoted once, here; nothing else is ever put into SQL text.
 """
 
 from __future__ import annotations
