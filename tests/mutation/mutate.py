@@ -43,8 +43,6 @@ from webhook_inbox.embedded import EmbeddedPostgres
 
 ROOM = ROOT / "build" / "mutation"
 LOG = ROOM / "mutmut.log"
-SURVIVED = 0
-NO_TESTS = (5, 33)
 #: A failing test; pytest's internal error; a test module that cannot be imported any more; out of time.
 NOTICED = (1, 2, 3, 24, -24, 36, 152, 255)
 
