@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from webhook_inbox.errors import SchemaVersionError
+from webhook_inbox.errors import SchemaVersionError, StoreUnavailableError
 from webhook_inbox.protocol.steps import All, Begin, Commit, One, Plan, Rollback, Script
 from webhook_inbox.sql.migrations import Migration, bootstrap, migrations
 from webhook_inbox.sql.statements import Statements, quoted_identifier
@@ -133,6 +133,21 @@ def check_schema(schema: str) -> Plan[None]:
     raise SchemaVersionError(
         f"schema {schema!r} is {found}, this release needs version {status.known}: run `webhook-inbox migrate`"
     )
+
+
+def check_ready(schema: str) -> Plan[None]:
+    """
+    Refuse a database that cannot be written to right now.
+
+    Raises:
+        SchemaVersionError: As ``check_schema``.
+        StoreUnavailableError: Read-only: a standby, or an operator's setting.
+    """
+    yield from check_schema(schema)
+    row = yield Begin(Statements.of(schema).read_only)
+    yield Rollback()
+    if row[0]:
+        raise StoreUnavailableError("the database is read-only (a failover?)", sqlstate="25006")
 
 
 def migration_script(schema: str) -> str:

@@ -30,6 +30,7 @@ from webhook_inbox.model.steering import NotYet
 from webhook_inbox.protocol import answers
 from webhook_inbox.protocol.endpoint import EndpointPlan
 from webhook_inbox.protocol.handlers import Kind
+from webhook_inbox.protocol.migrate import check_schema
 from webhook_inbox.protocol.record import Item, Recording, record_batch, record_one
 from webhook_inbox.protocol.steps import Plan
 from webhook_inbox.protocol.tx import json_text
@@ -73,11 +74,32 @@ class Pause:
     seconds: float
 
 
+Report: TypeAlias = Callable[[str, BaseException], None]
+
+
+@dataclass(slots=True, kw_only=True)
+class Receiving:
+    """
+    Hold what all deliveries to one inbox share.
+
+    Attributes:
+        schema: The schema's name.
+        sql: The statements, rendered for it.
+        report: Called once with (endpoint name, exception) for each exception that made a delivery fail.
+        schema_served: Whether this process has seen a schema that it can serve.
+    """
+
+    schema: str
+    sql: Statements
+    report: Report
+    schema_served: bool = False
+
+
 FlowStep: TypeAlias = Ask | Hold | Transact | Pause
 Flow: TypeAlias = Generator[FlowStep, Any, T]
 
 
-def receive(endpoint: EndpointPlan, delivery: Delivery, sql: Statements) -> Flow[Receipt]:
+def receive(endpoint: EndpointPlan, delivery: Delivery, inbox: Receiving) -> Flow[Receipt]:
     """
     Take in one delivery.
 
@@ -87,13 +109,14 @@ def receive(endpoint: EndpointPlan, delivery: Delivery, sql: Statements) -> Flow
     Promises: P-RAW, P-ACK, P-DUP, P-ONCE, P-STATE, P-CALM, P-QUIET.
     """
     try:
-        return (yield from _receive(endpoint, delivery, sql))
+        return (yield from _receive(endpoint, delivery, inbox))
     except (InboxError, NotYet) as error:
         _log_failure(endpoint, error)
+        inbox.report(endpoint.name, error.__cause__ or error)
         return answers.failed(error)
 
 
-def _receive(endpoint: EndpointPlan, delivery: Delivery, sql: Statements) -> Flow[Receipt]:
+def _receive(endpoint: EndpointPlan, delivery: Delivery, inbox: Receiving) -> Flow[Receipt]:
     if refusal := _refusal(endpoint, delivery):
         return refusal
     secrets = yield from _secrets(endpoint, delivery)
@@ -108,10 +131,10 @@ def _receive(endpoint: EndpointPlan, delivery: Delivery, sql: Statements) -> Flo
     ]
     if endpoint.unhandled != "record" and (settled := _without_record(endpoint, items)):
         return settled
-    return (yield from _record(endpoint, items, sql))
+    return (yield from _record(endpoint, items, inbox))
 
 
-def _record(endpoint: EndpointPlan, items: list[Item], sql: Statements) -> Flow[Receipt]:
+def _record(endpoint: EndpointPlan, items: list[Item], inbox: Receiving) -> Flow[Receipt]:
     settings = endpoint.settings
     keys = tuple(sorted({item.arrival.key for item in items}, key=lambda key: tuple(key.columns.values())))
     if not (yield Hold(keys, settings.duplicate_wait_seconds)):
@@ -122,8 +145,11 @@ def _record(endpoint: EndpointPlan, items: list[Item], sql: Statements) -> Flow[
             settings.duplicate_wait_seconds,
         )
         return answers.unavailable("key_busy", "the first copy is still in flight; send it again")
+    if not inbox.schema_served:
+        yield Transact(lambda: check_schema(inbox.schema), None)
+        inbox.schema_served = True
     to = Recording(
-        sql=sql,
+        sql=inbox.sql,
         wait_seconds=settings.duplicate_wait_seconds,
         handler_seconds_max=settings.handler_seconds_max,
     )

@@ -152,18 +152,20 @@ def _record_within(item: Item, lock_timeout: str, to: Recording) -> Plan[EventRe
     if recorded is None:
         yield Release()
         return (yield from _duplicate_within(item.arrival, to))
+    verdict: Steering | HandlerError
     try:
         steering, reviews = yield from _run_handlers(item, recorded, to)
         if steering is None:
             yield from _mark(item, recorded[0], to)
             yield Release()
             return _result(item.arrival)
+        verdict = steering
     except TransactionEndedError:
         raise  # the savepoint is gone with the transaction: nothing of this body may be acknowledged
     except HandlerError as error:
-        steering, reviews = error, ()
+        verdict, reviews = error, ()
     yield RollbackTo()
-    return (yield from _record_settled(_settled(item.arrival, steering), reviews, lock_timeout, to))
+    return (yield from _record_settled(_settled(item.arrival, verdict), reviews, lock_timeout, to))
 
 
 def _run_handlers(

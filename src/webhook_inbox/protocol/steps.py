@@ -137,5 +137,7 @@ def step_name(step: Step) -> str:
             return statement.name
         case Script(name):
             return name
+        case RollbackTo():
+            return "rollback_to"
         case _:
-            return {RollbackTo: "rollback_to"}.get(type(step), type(step).__name__.lower())
+            return type(step).__name__.lower()

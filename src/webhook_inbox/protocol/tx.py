@@ -20,6 +20,10 @@ _NUL_ESCAPE = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 _MESSAGE_NAMESPACE = UUID("6f1c2b0e-5c5b-4d0e-9a53-3d2f8a1f7c11")
 
 
+class _SyncConnection(Protocol):
+    def commit(self) -> None: ...
+
+
 class _AsyncConnection(Protocol):
     async def commit(self) -> None: ...
 
@@ -81,6 +85,15 @@ class Tx(Generic[ConnectionT]):
 
     @overload
     def emit(
+        self: Tx[_SyncConnection],
+        event_type: str,
+        payload: object,
+        *,
+        aggregate_type: str = ...,
+        aggregate_id: object = ...,
+    ) -> UUID: ...
+    @overload
+    def emit(
         self: Tx[_AsyncConnection],
         event_type: str,
         payload: object,
@@ -88,10 +101,6 @@ class Tx(Generic[ConnectionT]):
         aggregate_type: str = ...,
         aggregate_id: object = ...,
     ) -> Awaitable[UUID]: ...
-    @overload
-    def emit(
-        self, event_type: str, payload: object, *, aggregate_type: str = ..., aggregate_id: object = ...
-    ) -> UUID: ...
     def emit(
         self, event_type: str, payload: object, *, aggregate_type: str = "", aggregate_id: object = ""
     ) -> Any:
@@ -126,11 +135,11 @@ class Tx(Generic[ConnectionT]):
         return _first_column(self._session.execute(self._sql.insert_outbox, params))
 
     @overload
+    def review(self: Tx[_SyncConnection], summary: str, *, details: Mapping[str, object] = ...) -> int: ...
+    @overload
     def review(
         self: Tx[_AsyncConnection], summary: str, *, details: Mapping[str, object] = ...
     ) -> Awaitable[int]: ...
-    @overload
-    def review(self, summary: str, *, details: Mapping[str, object] = ...) -> int: ...
     def review(self, summary: str, *, details: Mapping[str, object] | None = None) -> Any:
         """
         Ask a person to look at this event; commits with the effect, and is kept when the handler raises Ignore or GiveUp.

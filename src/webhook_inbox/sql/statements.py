@@ -47,6 +47,7 @@ class Statements:
     migration_lock: Statement
     migrations_applied: Statement
     migrations_exist: Statement
+    read_only: Statement
     record_conflict: Statement
     record_event: Statement
     record_migration: Statement

@@ -1,0 +1,45 @@
+"""
+Say what a driver is: who runs plans on real connections.
+
+A driver borrows a connection, runs one plan on it to the end, and gives the connection back idle, whatever happened: a plan that ends
+with its transaction open is rolled back, and a connection that cannot be is closed (P-ONCE).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+from webhook_inbox.protocol.steps import Plan
+
+T = TypeVar("T")
+
+
+class Driver(Protocol):
+    """Run plans on this thread."""
+
+    def run(self, plan: Callable[[], Plan[T]]) -> T:
+        """
+        Run a fresh plan to its end.
+
+        Raises:
+            StoreUnavailableError: No connection came free, or it was lost; a commit's fate may be unknown.
+            InboxError: Whatever the plan raises.
+        """
+        ...
+
+    def close(self) -> None:
+        """Close what this driver opened itself; a pool that the user gave stays open."""
+        ...
+
+
+class AsyncDriver(Protocol):
+    """Run plans on the event loop."""
+
+    async def run(self, plan: Callable[[], Plan[T]]) -> T:
+        """Run a fresh plan to its end; see ``Driver.run``."""
+        ...
+
+    async def close(self) -> None:
+        """Close what this driver opened itself; see ``Driver.close``."""
+        ...

@@ -1,0 +1,121 @@
+"""
+Sort what PostgreSQL and handlers raise, by SQLSTATE and never by text.
+
+| what | class or code | becomes |
+| --- | --- | --- |
+| connection broken, refused, shut down | no SQLSTATE, 08, 57P01-57P05 | StoreUnavailableError |
+| out of connections, disk, memory; read-only | 53, 58, 25006 | StoreUnavailableError |
+| deadlock, serialization failure | 40001, 40P01 | ConflictError: the transaction runs again at once |
+| lock not available in time | 55P03 | KeyBusyError for our statements, the handler's failure for its own |
+| time limits of the server | 57014, 25P03, 25P04 | HandlerTimeoutError in a handler, else StoreUnavailableError |
+| our own refusal of a handler's COMMIT | WI001 | TransactionEndedError |
+| the schema is not there | 3F000, 42P01, 42703 | SchemaVersionError for our statements |
+| anything else | | StatementError for our statements, HandlerFailedError for a handler's |
+
+Source: PostgreSQL manual, appendix A, "PostgreSQL Error Codes".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeVar
+
+from webhook_inbox.errors import (
+    ConflictError,
+    HandlerError,
+    HandlerFailedError,
+    HandlerTimeoutError,
+    InboxError,
+    KeyBusyError,
+    SchemaVersionError,
+    StatementError,
+    StoreError,
+    StoreUnavailableError,
+    TransactionEndedError,
+)
+
+_CONFLICTS = frozenset({"40001", "40P01"})
+_TIME_LIMITS = frozenset({"57014", "25P03", "25P04"})
+_UNAVAILABLE_CLASSES = ("08", "53", "57", "58")
+_READ_ONLY = "25006"
+_KEY_BUSY = "55P03"
+_ENDED = "WI001"
+_NO_SCHEMA = frozenset({"3F000", "42P01", "42703"})
+
+
+def store_error(error: BaseException, *, broken: bool) -> StoreError:
+    """
+    Name what one of our own statements met.
+
+    Args:
+        error: The driver's exception; its ``sqlstate`` is read, its text is not passed on (P-QUIET).
+        broken: Whether the connection is unusable now.
+    """
+    sqlstate: str | None = getattr(error, "sqlstate", None)
+    if sqlstate in _CONFLICTS:
+        return ConflictError("the server ended the transaction to resolve a conflict", sqlstate=sqlstate)
+    if sqlstate == _KEY_BUSY:
+        return KeyBusyError("another transaction kept its lock for too long", sqlstate=sqlstate)
+    if sqlstate == _READ_ONLY:
+        return StoreUnavailableError("the database is read-only (a failover?)", sqlstate=sqlstate)
+    if broken or sqlstate is None or sqlstate in _TIME_LIMITS or sqlstate.startswith(_UNAVAILABLE_CLASSES):
+        return StoreUnavailableError(_away(sqlstate), sqlstate=sqlstate)
+    if sqlstate in _NO_SCHEMA:
+        return SchemaVersionError(
+            "the schema is not there or too old: run `webhook-inbox migrate`", sqlstate=sqlstate
+        )
+    return StatementError(f"a statement failed with SQLSTATE {sqlstate}", sqlstate=sqlstate)
+
+
+def handler_error(error: BaseException, *, handler: str, broken: bool) -> InboxError:
+    """
+    Name what rose out of a handler: its own fault, or the database's.
+
+    Args:
+        error: What it raised.
+        handler: Its qualified name.
+        broken: Whether the connection is unusable now.
+    """
+    if isinstance(error, HandlerError):
+        return error
+    states = [sqlstate for sqlstate in _sqlstates(error) if sqlstate]
+    if _CONFLICTS.intersection(states):
+        return ConflictError(f"{handler} met a deadlock or serialization failure", sqlstate=states[0])
+    if _ENDED in states:
+        return TransactionEndedError(
+            f"{handler} tried to commit the transaction it was given; nothing is applied"
+        )
+    if _TIME_LIMITS.intersection(states):
+        return HandlerTimeoutError(f"{handler} ran into a time limit of the server (SQLSTATE {states[0]})")
+    if broken or any(state == _READ_ONLY or state.startswith(_UNAVAILABLE_CLASSES) for state in states):
+        return StoreUnavailableError(
+            f"{handler} lost the database: {_away(states[0] if states else None)}",
+            sqlstate=next(iter(states), None),
+        )
+    return HandlerFailedError(f"{handler} failed")
+
+
+E = TypeVar("E", bound=BaseException)
+
+
+def caused_by(cause: BaseException, error: E) -> E:
+    """Give *error* with *cause* as its ``__cause__``, for where it is not raised at once."""
+    error.__cause__ = cause
+    return error
+
+
+def _sqlstates(error: BaseException | None) -> Iterator[str | None]:
+    """Walk what *error* was raised from: an ORM wraps the driver's exception, a handler may wrap that."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield getattr(error, "sqlstate", None)
+        error = error.__cause__ or error.__context__
+
+
+def _away(sqlstate: str | None) -> str:
+    return (
+        f"the database is not usable (SQLSTATE {sqlstate})"
+        if sqlstate
+        else "the connection to the database is lost or refused"
+    )

@@ -1,0 +1,274 @@
+"""Run plans on psycopg's asynchronous connections; the twin of ``psycopg_sync``, step for step."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Any, TypeVar, assert_never
+
+import psycopg
+from psycopg import IsolationLevel
+from psycopg.pq import TransactionStatus
+from psycopg.rows import tuple_row
+from psycopg_pool import AsyncConnectionPool, PoolTimeout
+
+from webhook_inbox.drivers.failures import caused_by, handler_error, store_error
+from webhook_inbox.drivers.psycopg_settings import STALE_POOL_SQLSTATES, connect_arguments, pool_exhausted
+from webhook_inbox.drivers.walk import NotBegunError, Walk, command_text
+from webhook_inbox.errors import HandlerTimeoutError, InboxError, StoreUnavailableError, TransactionEndedError
+from webhook_inbox.model.settings import Settings
+from webhook_inbox.model.steering import STEERING, Steering
+from webhook_inbox.protocol.probe import Probe, no_probe
+from webhook_inbox.protocol.steps import (
+    All,
+    Begin,
+    Commit,
+    One,
+    Params,
+    Plan,
+    Release,
+    Rollback,
+    RollbackTo,
+    Row,
+    Run,
+    Savepoint,
+    Script,
+    Step,
+)
+from webhook_inbox.sql.statements import Statement
+
+T = TypeVar("T")
+
+
+class AsyncPsycopgSession:
+    """Hand a handler its connection, and run our own statements on it."""
+
+    def __init__(self, conn: psycopg.AsyncConnection[Any]) -> None:
+        self.conn = conn
+        self.started = 0
+
+    async def execute(self, statement: Statement, params: Params) -> Row | None:
+        """Run *statement*; give its first row, or None."""
+        self.started += 1
+        return await (await _execute(self.conn, statement, params)).fetchone()
+
+
+class AsyncPsycopgRunner:
+    """
+    Run plans on one connection, which is idle before and after each.
+
+    Args:
+        conn: Any psycopg connection; its row factory and cursor factory do not matter.
+        probe: Told each fault point, ``<plan>.<step>.before`` and ``.after``.
+    """
+
+    def __init__(self, conn: psycopg.AsyncConnection[Any], *, probe: Probe = no_probe) -> None:
+        self._conn = conn
+        self._probe = probe
+        self.began = False
+
+    async def run(self, plan: Plan[T]) -> T:
+        """Run *plan* to its end; roll back what it leaves open, and close a connection that cannot be."""
+        walk = Walk(plan, probe=self._probe)
+        async with _in_our_mode(self._conn):
+            try:
+                while (step := walk.step()) is not None:
+                    try:
+                        walk.succeeded(await self._perform(step))
+                    except InboxError as error:
+                        walk.failed(error)
+                    except psycopg.Error as error:
+                        walk.failed(caused_by(error, store_error(error, broken=self._conn.closed)))
+                return walk.value
+            finally:
+                walk.close()
+                await self._leave()
+
+    async def _perform(self, step: Step) -> object:
+        match step:
+            case Begin(statement, params):
+                row = await (await _execute(self._conn, statement, params)).fetchone()
+                self.began = True
+                return row
+            case One(statement, params):
+                return await (await _execute(self._conn, statement, params)).fetchone()
+            case All(statement, params):
+                return await (await _execute(self._conn, statement, params)).fetchall()
+            case Run():
+                return await self._run_handler(step)
+            case Commit():
+                await self._commit()
+            case Script() | Savepoint() | RollbackTo() | Release() | Rollback():
+                await self._command(command_text(step))
+            case _:
+                assert_never(step)
+        return None
+
+    async def _run_handler(self, step: Run) -> Steering | None:
+        started = time.monotonic()
+        try:
+            async with asyncio.timeout(step.seconds_max) as limit:
+                await step.work(AsyncPsycopgSession(self._conn))
+        except STEERING as steering:
+            return steering
+        except (KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as raised:
+            if _is_cancelled(raised):
+                raise
+            if limit.expired():
+                raise _too_long(step) from raised
+            raise handler_error(raised, handler=step.name, broken=self._conn.closed) from raised
+        if time.monotonic() - started > step.seconds_max:
+            raise _too_long(step)  # it never gave the loop a chance to stop it, or ignored the attempt
+        return None
+
+    async def _commit(self) -> None:
+        # psycopg would open a transaction for the COMMIT if there were none, and the server would confirm that one.
+        if self._conn.info.transaction_status is not TransactionStatus.INTRANS:
+            raise TransactionEndedError("there is no healthy transaction to commit")
+        tag = await self._command("COMMIT")
+        if tag != "COMMIT":
+            raise TransactionEndedError(f"the server answered {tag} to COMMIT")
+
+    async def _command(self, text: str) -> str | None:
+        async with psycopg.AsyncCursor(self._conn, row_factory=tuple_row) as cursor:
+            await cursor.execute(text)
+            return cursor.statusmessage
+
+    async def _leave(self) -> None:
+        if self._conn.closed or self._conn.info.transaction_status is TransactionStatus.IDLE:
+            return
+        try:
+            await self._command("ROLLBACK")
+        except psycopg.Error:
+            await self._conn.close()
+
+
+def _is_cancelled(raised: BaseException) -> bool:
+    """Say whether *raised* asks this very task to end, rather than being a handler's own affair."""
+    task = asyncio.current_task()
+    return isinstance(raised, asyncio.CancelledError) and task is not None and task.cancelling() > 0
+
+
+def _too_long(step: Run) -> HandlerTimeoutError:
+    return HandlerTimeoutError(
+        f"{step.name} took longer than {step.seconds_max}s (setting handler_seconds_max)"
+    )
+
+
+class AsyncPsycopgDriver:
+    """
+    Run plans on connections of a pool: the user's own, or one made from a DSN when it is first needed.
+
+    Args:
+        database: A DSN in libpq's form, or an open ``psycopg_pool.AsyncConnectionPool``.
+        settings: Sizes and limits of a pool made here.
+        probe: Told each fault point.
+    """
+
+    def __init__(
+        self, database: str | AsyncConnectionPool[Any], *, settings: Settings, probe: Probe = no_probe
+    ) -> None:
+        self._given = database
+        self._settings = settings
+        self._probe = probe
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._lock = asyncio.Lock()
+        self._pool: AsyncConnectionPool[Any] | None = None
+
+    async def run(self, plan: Callable[[], Plan[T]]) -> T:
+        """Run a fresh plan on a free connection; see ``Driver.run``."""
+        try:
+            return await self._run_once(plan)
+        except NotBegunError:
+            # The pool handed out a connection that had died while idle (a restart, a failover). Nothing was begun on it, so nothing
+            # can have been applied: look at the others, and try once more.
+            await (await self._open_pool()).check()
+        try:
+            return await self._run_once(plan)
+        except NotBegunError as error:
+            raise error.reason from error.reason.__cause__
+
+    async def _run_once(self, plan: Callable[[], Plan[T]]) -> T:
+        pool = await self._open_pool()
+        async with self._borrowed(pool) as conn:
+            runner = AsyncPsycopgRunner(conn, probe=self._probe)
+            try:
+                return await runner.run(plan())
+            except StoreUnavailableError as error:
+                if not runner.began and conn.closed:
+                    raise NotBegunError(error) from None
+                if error.sqlstate in STALE_POOL_SQLSTATES:
+                    await conn.close()
+                    await pool.drain()
+                raise
+
+    @asynccontextmanager
+    async def _borrowed(self, pool: AsyncConnectionPool[Any]) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
+        try:
+            conn = await pool.getconn(timeout=self._settings.connection_wait_seconds)
+        except PoolTimeout as error:
+            raise pool_exhausted(self._settings) from error
+        except psycopg.Error as error:
+            raise store_error(error, broken=True) from error
+        try:
+            yield conn
+        finally:
+            await pool.putconn(conn)
+
+    async def _open_pool(self) -> AsyncConnectionPool[Any]:
+        if not isinstance(self._given, str):
+            return self._given
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:
+            # A pool lives on one loop; a process that starts another (a test, a script) gets another pool.
+            self._loop, self._lock, self._pool = loop, asyncio.Lock(), None
+        async with self._lock:
+            if self._pool is None:
+                pool = AsyncConnectionPool(**connect_arguments(self._given, self._settings))
+                await pool.open()
+                self._pool = pool
+            return self._pool
+
+    async def close(self) -> None:
+        """Close the pool made here; the next plan makes a new one."""
+        if not isinstance(self._given, str) or self._loop is not asyncio.get_running_loop():
+            return
+        async with self._lock:
+            pool, self._pool = self._pool, None
+        if pool is not None:
+            await pool.close()
+
+
+async def _execute(
+    conn: psycopg.AsyncConnection[Any], statement: Statement, params: Params
+) -> psycopg.AsyncCursor[Row]:
+    # The text is one of our files, with a quoted schema name: data is never put into it.
+    return await psycopg.AsyncCursor(conn, row_factory=tuple_row).execute(statement.text, params)
+
+
+@asynccontextmanager
+async def _in_our_mode(conn: psycopg.AsyncConnection[Any]) -> AsyncIterator[None]:
+    """Run in READ COMMITTED, with every statement inside a transaction; a user's own pool gets its connection back as it was."""
+    if conn.info.transaction_status is not TransactionStatus.IDLE:
+        raise StoreUnavailableError("the pool gave a connection that is not idle")
+    before = conn.autocommit, conn.isolation_level
+    await _set_mode(conn, autocommit=False, isolation_level=IsolationLevel.READ_COMMITTED)
+    try:
+        yield
+    finally:
+        if not conn.closed:
+            with suppress(psycopg.Error):
+                await _set_mode(conn, autocommit=before[0], isolation_level=before[1])
+
+
+async def _set_mode(
+    conn: psycopg.AsyncConnection[Any], *, autocommit: bool, isolation_level: IsolationLevel | None
+) -> None:
+    if conn.autocommit != autocommit:
+        await conn.set_autocommit(autocommit)
+    if conn.isolation_level != isolation_level:
+        await conn.set_isolation_level(isolation_level)

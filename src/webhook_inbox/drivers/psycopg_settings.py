@@ -1,0 +1,70 @@
+"""Understand the DSNs people have, and open psycopg pools that notice a dead server."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from webhook_inbox.errors import ConfigurationError, StoreUnavailableError
+from webhook_inbox.model.settings import Settings
+
+# A connection that saw one of these is alive, but its server will not serve us again soon; so are its neighbours in the pool.
+STALE_POOL_SQLSTATES = frozenset({"25006", "57P01", "57P02", "57P03", "57P05"})
+
+# A peer that vanished without a word is noticed within seconds, not hours. What the user's DSN says wins.
+_NOTICE_A_DEAD_PEER = {
+    "application_name": "webhook-inbox",
+    "connect_timeout": "5",
+    "keepalives_idle": "5",
+    "keepalives_interval": "2",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "10000",
+}
+_DIALECT = re.compile(r"^(postgres(?:ql)?)(?:\+\w+)?://")
+
+
+def libpq_dsn(given: str) -> str:
+    """
+    Give *given* in libpq's form: ``postgres://``, ``postgresql+asyncpg://`` and key=value strings are understood.
+
+    Raises:
+        ConfigurationError: No DSN of PostgreSQL; the text is not shown, it may hold a password (P-QUIET).
+    """
+    dsn = _DIALECT.sub("postgresql://", given.strip())
+    try:
+        known = conninfo_to_dict(dsn)
+    except psycopg.Error:
+        raise ConfigurationError(
+            "the database is no DSN of PostgreSQL; expected postgresql://user:password@host/name"
+        ) from None
+    if not known:
+        raise ConfigurationError("the database DSN is empty; set WEBHOOK_INBOX_DATABASE_URL or DATABASE_URL")
+    return make_conninfo(
+        dsn, **{key: value for key, value in _NOTICE_A_DEAD_PEER.items() if key not in known}
+    )
+
+
+def connect_arguments(dsn: str, settings: Settings) -> dict[str, Any]:
+    """Give the arguments of a pool for *dsn*."""
+    return {
+        "conninfo": libpq_dsn(dsn),
+        "kwargs": {"prepare_threshold": 5 if settings.prepared_statements else None},
+        "min_size": 0,
+        "max_size": settings.connections_max,
+        "timeout": settings.connection_wait_seconds,
+        # An attempt that failed is forgotten soon, so that the first request after an outage connects at once.
+        "reconnect_timeout": settings.connection_wait_seconds,
+        "name": "webhook-inbox",
+        "open": False,
+    }
+
+
+def pool_exhausted(settings: Settings) -> StoreUnavailableError:
+    """Say that no connection came free, or none could be made."""
+    return StoreUnavailableError(
+        f"no database connection within {settings.connection_wait_seconds}s: the server is away, or all {settings.connections_max} "
+        "are busy (settings connection_wait_seconds, connections_max)"
+    )

@@ -1,0 +1,250 @@
+"""Run plans on psycopg's synchronous connections."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, TypeVar, assert_never
+
+import psycopg
+from psycopg import IsolationLevel
+from psycopg.pq import TransactionStatus
+from psycopg.rows import tuple_row
+from psycopg_pool import ConnectionPool, PoolTimeout
+
+from webhook_inbox.drivers.failures import caused_by, handler_error, store_error
+from webhook_inbox.drivers.psycopg_settings import STALE_POOL_SQLSTATES, connect_arguments, pool_exhausted
+from webhook_inbox.drivers.walk import NotBegunError, Walk, command_text
+from webhook_inbox.errors import HandlerTimeoutError, InboxError, StoreUnavailableError, TransactionEndedError
+from webhook_inbox.model.settings import Settings
+from webhook_inbox.model.steering import STEERING, Steering
+from webhook_inbox.protocol.probe import Probe, no_probe
+from webhook_inbox.protocol.steps import (
+    All,
+    Begin,
+    Commit,
+    One,
+    Params,
+    Plan,
+    Release,
+    Rollback,
+    RollbackTo,
+    Row,
+    Run,
+    Savepoint,
+    Script,
+    Step,
+)
+from webhook_inbox.sql.statements import Statement
+
+T = TypeVar("T")
+
+
+class PsycopgSession:
+    """Hand a handler its connection, and run our own statements on it."""
+
+    def __init__(self, conn: psycopg.Connection[Any]) -> None:
+        self.conn = conn
+        self.started = 0
+
+    def execute(self, statement: Statement, params: Params) -> Row | None:
+        """Run *statement*; give its first row, or None."""
+        self.started += 1
+        return _execute(self.conn, statement, params).fetchone()
+
+
+class PsycopgRunner:
+    """
+    Run plans on one connection, which is idle before and after each.
+
+    Args:
+        conn: Any psycopg connection; its row factory and cursor factory do not matter.
+        probe: Told each fault point, ``<plan>.<step>.before`` and ``.after``.
+    """
+
+    def __init__(self, conn: psycopg.Connection[Any], *, probe: Probe = no_probe) -> None:
+        self._conn = conn
+        self._probe = probe
+        self.began = False
+
+    def run(self, plan: Plan[T]) -> T:
+        """Run *plan* to its end; roll back what it leaves open, and close a connection that cannot be."""
+        walk = Walk(plan, probe=self._probe)
+        with _in_our_mode(self._conn):
+            try:
+                while (step := walk.step()) is not None:
+                    try:
+                        walk.succeeded(self._perform(step))
+                    except InboxError as error:
+                        walk.failed(error)
+                    except psycopg.Error as error:
+                        walk.failed(caused_by(error, store_error(error, broken=self._conn.closed)))
+                return walk.value
+            finally:
+                walk.close()
+                self._leave()
+
+    def _perform(self, step: Step) -> object:
+        match step:
+            case Begin(statement, params):
+                row = _execute(self._conn, statement, params).fetchone()
+                self.began = True
+                return row
+            case One(statement, params):
+                return _execute(self._conn, statement, params).fetchone()
+            case All(statement, params):
+                return _execute(self._conn, statement, params).fetchall()
+            case Run():
+                return self._run_handler(step)
+            case Commit():
+                self._commit()
+            case Script() | Savepoint() | RollbackTo() | Release() | Rollback():
+                self._command(command_text(step))
+            case _:
+                assert_never(step)
+        return None
+
+    def _run_handler(self, step: Run) -> Steering | None:
+        started = time.monotonic()
+        try:
+            step.work(PsycopgSession(self._conn))
+        except STEERING as steering:
+            return steering
+        except (KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as raised:
+            raise handler_error(raised, handler=step.name, broken=self._conn.closed) from raised
+        if time.monotonic() - started > step.seconds_max:
+            raise HandlerTimeoutError(
+                f"{step.name} took longer than {step.seconds_max}s (setting handler_seconds_max)"
+            )
+        return None
+
+    def _commit(self) -> None:
+        # psycopg would open a transaction for the COMMIT if there were none, and the server would confirm that one.
+        if self._conn.info.transaction_status is not TransactionStatus.INTRANS:
+            raise TransactionEndedError("there is no healthy transaction to commit")
+        tag = self._command("COMMIT")
+        if tag != "COMMIT":
+            raise TransactionEndedError(f"the server answered {tag} to COMMIT")
+
+    def _command(self, text: str) -> str | None:
+        with psycopg.Cursor(self._conn, row_factory=tuple_row) as cursor:
+            cursor.execute(text)
+            return cursor.statusmessage
+
+    def _leave(self) -> None:
+        if self._conn.closed or self._conn.info.transaction_status is TransactionStatus.IDLE:
+            return
+        try:
+            self._command("ROLLBACK")
+        except psycopg.Error:
+            self._conn.close()
+
+
+class PsycopgDriver:
+    """
+    Run plans on connections of a pool: the user's own, or one made from a DSN when it is first needed.
+
+    Args:
+        database: A DSN in libpq's form, or an open ``psycopg_pool.ConnectionPool``.
+        settings: Sizes and limits of a pool made here.
+        probe: Told each fault point.
+    """
+
+    def __init__(
+        self, database: str | ConnectionPool[Any], *, settings: Settings, probe: Probe = no_probe
+    ) -> None:
+        self._given = database
+        self._settings = settings
+        self._probe = probe
+        self._lock = threading.Lock()
+        self._pool: ConnectionPool[Any] | None = None
+
+    def run(self, plan: Callable[[], Plan[T]]) -> T:
+        """Run a fresh plan on a free connection; see ``Driver.run``."""
+        try:
+            return self._run_once(plan)
+        except NotBegunError:
+            # The pool handed out a connection that had died while idle (a restart, a failover). Nothing was begun on it, so nothing
+            # can have been applied: look at the others, and try once more.
+            self._open_pool().check()
+        try:
+            return self._run_once(plan)
+        except NotBegunError as error:
+            raise error.reason from error.reason.__cause__
+
+    def _run_once(self, plan: Callable[[], Plan[T]]) -> T:
+        pool = self._open_pool()
+        with self._borrowed(pool) as conn:
+            runner = PsycopgRunner(conn, probe=self._probe)
+            try:
+                return runner.run(plan())
+            except StoreUnavailableError as error:
+                if not runner.began and conn.closed:
+                    raise NotBegunError(error) from None
+                if error.sqlstate in STALE_POOL_SQLSTATES:
+                    conn.close()
+                    pool.drain()
+                raise
+
+    @contextmanager
+    def _borrowed(self, pool: ConnectionPool[Any]) -> Iterator[psycopg.Connection[Any]]:
+        try:
+            conn = pool.getconn(timeout=self._settings.connection_wait_seconds)
+        except PoolTimeout as error:
+            raise pool_exhausted(self._settings) from error
+        except psycopg.Error as error:
+            raise store_error(error, broken=True) from error
+        try:
+            yield conn
+        finally:
+            pool.putconn(conn)
+
+    def _open_pool(self) -> ConnectionPool[Any]:
+        if not isinstance(self._given, str):
+            return self._given
+        with self._lock:
+            if self._pool is None:
+                pool = ConnectionPool(**connect_arguments(self._given, self._settings))
+                pool.open()
+                self._pool = pool
+            return self._pool
+
+    def close(self) -> None:
+        """Close the pool made here; the next plan makes a new one."""
+        with self._lock:
+            pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.close()
+
+
+def _execute(conn: psycopg.Connection[Any], statement: Statement, params: Params) -> psycopg.Cursor[Row]:
+    # The text is one of our files, with a quoted schema name: data is never put into it.
+    return psycopg.Cursor(conn, row_factory=tuple_row).execute(statement.text, params)
+
+
+@contextmanager
+def _in_our_mode(conn: psycopg.Connection[Any]) -> Iterator[None]:
+    """Run in READ COMMITTED, with every statement inside a transaction; a user's own pool gets its connection back as it was."""
+    if conn.info.transaction_status is not TransactionStatus.IDLE:
+        raise StoreUnavailableError("the pool gave a connection that is not idle")
+    before = conn.autocommit, conn.isolation_level
+    _set_mode(conn, autocommit=False, isolation_level=IsolationLevel.READ_COMMITTED)
+    try:
+        yield
+    finally:
+        if not conn.closed:
+            with suppress(psycopg.Error):
+                _set_mode(conn, autocommit=before[0], isolation_level=before[1])
+
+
+def _set_mode(
+    conn: psycopg.Connection[Any], *, autocommit: bool, isolation_level: IsolationLevel | None
+) -> None:
+    if conn.autocommit != autocommit:
+        conn.autocommit = autocommit
+    if conn.isolation_level != isolation_level:
+        conn.isolation_level = isolation_level

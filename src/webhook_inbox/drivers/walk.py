@@ -1,0 +1,102 @@
+"""Walk through a plan, step by step; drivers differ only in how they wait for a step's result."""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar, assert_never, cast
+
+from webhook_inbox.errors import InboxError, StoreUnavailableError
+from webhook_inbox.protocol.probe import Probe
+from webhook_inbox.protocol.steps import (
+    Plan,
+    Release,
+    Rollback,
+    RollbackTo,
+    Savepoint,
+    Script,
+    Step,
+    step_name,
+)
+
+T = TypeVar("T")
+
+
+class Walk(Generic[T]):
+    """
+    Hold one run of a plan: ask for a ``step``, perform it, say what came of it, until there is none.
+
+    Args:
+        plan: A plan that has not started.
+        probe: Told ``<plan>.<step>.before`` and ``.after`` of each step.
+    """
+
+    __slots__ = ("_error", "_name", "_plan", "_point", "_probe", "_result", "_value")
+
+    def __init__(self, plan: Plan[T], *, probe: Probe) -> None:
+        self._plan = plan
+        self._probe = probe
+        self._name = getattr(plan, "__name__", "plan")
+        self._point = ""
+        self._result: object = None
+        self._error: InboxError | None = None
+        self._value: T | None = None
+
+    def step(self) -> Step | None:
+        """
+        Give the next step, or None where the plan has returned its ``value``.
+
+        Raises:
+            InboxError: Whatever the plan raises, for instance the error of a step that it does not handle.
+        """
+        if self._point:
+            self._probe(f"{self._point}.after")
+        result, error, self._result, self._error = self._result, self._error, None, None
+        try:
+            step = self._plan.send(result) if error is None else self._plan.throw(error)
+        except StopIteration as stop:
+            self._value = stop.value
+            return None
+        self._point = f"{self._name}.{step_name(step)}"
+        self._probe(f"{self._point}.before")
+        return step
+
+    def succeeded(self, result: object) -> None:
+        """Take the result of the step."""
+        self._result = result
+
+    def failed(self, error: InboxError) -> None:
+        """Take the error of the step; it is thrown into the plan."""
+        self._error = error
+
+    @property
+    def value(self) -> T:
+        """Give what the plan returned."""
+        return cast("T", self._value)
+
+    def close(self) -> None:
+        """End the plan where it stands."""
+        self._plan.close()
+
+
+class NotBegunError(Exception):
+    """Say that a plan could not even begin, on a connection that is dead; nothing can have been applied."""
+
+    def __init__(self, reason: StoreUnavailableError) -> None:
+        super().__init__(str(reason))
+        self.reason = reason
+
+
+def command_text(step: Script | Savepoint | RollbackTo | Release | Rollback) -> str:
+    """Give the SQL of a step that has neither parameters nor a result."""
+    match step:
+        case Script(_, text):
+            return text
+        case Savepoint():
+            return "SAVEPOINT webhook_inbox"
+        case RollbackTo():
+            return "ROLLBACK TO SAVEPOINT webhook_inbox; RELEASE SAVEPOINT webhook_inbox"
+        case Release():
+            return "RELEASE SAVEPOINT webhook_inbox"
+        case Rollback():
+            return "ROLLBACK"
+        case _:
+            assert_never(step)

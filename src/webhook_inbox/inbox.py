@@ -1,0 +1,324 @@
+"""Hold the front door: an inbox, its endpoints, and the ways in; everything behind it lives in the rooms below."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar, Unpack
+
+from webhook_inbox.errors import ConfigurationError
+from webhook_inbox.http.asgi import AsgiReceiver
+from webhook_inbox.http.ops import OpsApp
+from webhook_inbox.http.request import read_request
+from webhook_inbox.model.delivery import Delivery
+from webhook_inbox.model.failure import describe
+from webhook_inbox.model.headers import HeaderPairs, Headers
+from webhook_inbox.model.receipt import EventResult, Receipt
+from webhook_inbox.model.settings import Settings, SettingsGiven
+from webhook_inbox.model.states import Outcome
+from webhook_inbox.protocol.endpoint import EndpointPlan, Keep, Mode, Unhandled
+from webhook_inbox.protocol.handlers import Handler, Handlers
+from webhook_inbox.protocol.probe import Probe, no_probe
+from webhook_inbox.runtime.database import Database, drivers_for
+from webhook_inbox.runtime.service import Service
+from webhook_inbox.sources.source import Source
+from webhook_inbox.telemetry.registry import Metrics
+
+_log = logging.getLogger("webhook_inbox")
+Function = TypeVar("Function", bound=Callable[..., Any])
+ErrorHook = Callable[[str, BaseException], None]
+DeadHook = Callable[[str, EventResult], None]
+DEFAULT_SCHEMA = "webhooks"
+
+
+class Endpoint:
+    """
+    Hold one endpoint: who sends to it, and what to do with their events.
+
+    Made by ``Inbox.endpoint``.
+
+    Attributes:
+        plan: Everything that is configured about it.
+    """
+
+    def __init__(self, plan: EndpointPlan, serves: Callable[[Handler], None]) -> None:
+        self.plan = plan
+        self._serves = serves
+
+    @property
+    def name(self) -> str:
+        """Give the path segment that the provider posts to."""
+        return self.plan.name
+
+    def on(self, *event_types: str) -> Callable[[Function], Function]:
+        """
+        Register the decorated function for *event_types*; see ``Handlers.on``.
+
+        Raises:
+            ConfigurationError: As ``Handlers.on``, or the database given cannot serve this kind of function.
+        """
+
+        def register(function: Function) -> Function:
+            handlers = Handlers()
+            handlers.on(*event_types)(function)
+            self.include(handlers)
+            return function
+
+        return register
+
+    def include(self, handlers: Handlers) -> None:
+        """
+        Register every handler of *handlers* here, in its order.
+
+        Raises:
+            ConfigurationError: As ``on``.
+        """
+        for handler in handlers:
+            self._serves(handler)
+        self.plan.handlers.include(handlers)
+
+
+class Inbox:
+    """
+    Make the effect of each webhook commit once, with the event.
+
+    Args:
+        database: A DSN, a ``psycopg_pool.ConnectionPool`` or an ``AsyncConnectionPool``; None takes the DSN from
+            ``WEBHOOK_INBOX_DATABASE_URL``, then ``DATABASE_URL``. Nothing connects before the first delivery.
+        schema: Where the tables are; ``webhook-inbox migrate`` makes them.
+        probe: A test seam: told every fault point of every plan and answer; see ``webhook_inbox.testing``.
+        settings: Any of ``Settings``; what is not given comes from ``WEBHOOK_INBOX_<NAME>``, else its default.
+
+    Raises:
+        ConfigurationError: Something given cannot work; the text says what to change.
+    """
+
+    def __init__(
+        self,
+        database: Database | None = None,
+        *,
+        schema: str = DEFAULT_SCHEMA,
+        probe: Probe = no_probe,
+        **settings: Unpack[SettingsGiven],
+    ) -> None:
+        self._settings = Settings.from_environment().with_overrides(settings)
+        self._schema = schema
+        self._probe = probe
+        self._endpoints: dict[str, Endpoint] = {}
+        self._error_hooks: list[ErrorHook] = []
+        self._dead_hooks: list[DeadHook] = []
+        self._metrics = Metrics()
+        drivers = drivers_for(database, settings=self._settings, probe=probe)
+        self._service = Service(drivers, schema=schema, settings=self._settings, report=self._report_error)
+
+    @property
+    def schema(self) -> str:
+        """Give the name of the schema that holds the tables."""
+        return self._schema
+
+    @property
+    def metrics(self) -> Metrics:
+        """Give what this process has counted."""
+        return self._metrics
+
+    def endpoint(
+        self,
+        name: str,
+        source: Source,
+        *,
+        mode: Mode,
+        unhandled: Unhandled = "record",
+        keep: Keep = "body",
+        keep_fields: Iterable[str] = (),
+        **settings: Unpack[SettingsGiven],
+    ) -> Endpoint:
+        """
+        Open an endpoint that *source* posts to, at ``/{name}`` of ``asgi()``.
+
+        Args:
+            name: 1 to 100 letters, digits, ``.``, ``_``, ``~``, ``-``; part of the event key, so it never changes.
+            source: Who sends, with the secrets; see ``webhook_inbox.sources``.
+            mode: ``inline``: the handler runs in the request, in the transaction that records the event; a failure is answered 500
+                and the provider's redelivery is the retry.
+            unhandled: What becomes of an event type without a handler: ``record`` it as ignored, ``drop`` it, or ``refuse`` it with 503.
+            keep: ``body`` keeps the exact bytes; ``digest`` keeps their SHA-256 and *keep_fields* once the event is processed.
+            keep_fields: Dotted paths into the payload, for instance ``data.object.id``.
+            settings: Overrides for this endpoint.
+
+        Raises:
+            ConfigurationError: Something given cannot work, or an endpoint of this name exists.
+        """
+        if name in self._endpoints:
+            raise ConfigurationError(f"there is an endpoint {name!r} already")
+        plan = EndpointPlan(
+            name=name,
+            source=source,
+            mode=mode,
+            settings=self._settings.with_overrides(settings),
+            unhandled=unhandled,
+            keep=keep,
+            keep_fields=tuple(keep_fields),
+        )
+        plan.given_secrets()
+        endpoint = Endpoint(plan, self._service.require)
+        self._endpoints[name] = endpoint
+        return endpoint
+
+    def on_error(self, hook: Callable[[str, BaseException], None]) -> Callable[[str, BaseException], None]:
+        """
+        Call *hook* with (endpoint name, exception) for each exception that made a delivery fail, once.
+
+        Logs and answers leave out what an exception says, since it may quote the payload; this hook gets the exception itself.
+        """
+        self._error_hooks.append(hook)
+        return hook
+
+    def on_dead(self, hook: Callable[[str, EventResult], None]) -> Callable[[str, EventResult], None]:
+        """Call *hook* with (endpoint name, result) after an event was committed as dead."""
+        self._dead_hooks.append(hook)
+        return hook
+
+    def asgi(self) -> AsgiReceiver:
+        """
+        Give the ASGI app that providers post to: ``POST /{endpoint}``.
+
+        It mounts anywhere. Run by itself it starts and stops with the server; mounted in another app it opens connections when they
+        are first needed, and ``running`` or ``lifespan`` closes them.
+        """
+        return AsgiReceiver(
+            find=self._find,
+            deliver=self._deliver,
+            probe=self._probe,
+            lifespan=self.running,
+            metrics=self._metrics,
+        )
+
+    def ops(self) -> OpsApp:
+        """Give the ASGI app for operators: ``/healthz``, ``/readyz``, ``/metrics``; never mount it where providers reach it."""
+        return OpsApp(check=self._service.check, metrics=self._metrics)
+
+    async def receive(
+        self, endpoint: str, *, headers: HeaderPairs, body: bytes, method: str = "POST", url: str = ""
+    ) -> Receipt:
+        """
+        Take in one delivery that a route of your own has read.
+
+        Args:
+            endpoint: A name given to ``endpoint``.
+            headers: Every pair as sent, repeated ones included.
+            body: The raw bytes, before any parsing.
+            method: The request's method.
+            url: As the client asked for it; some providers sign it.
+
+        Returns:
+            The receipt to send back. Never raises for what a sender, a handler or the database causes.
+
+        Raises:
+            ConfigurationError: There is no such endpoint.
+
+        Promises: P-RAW, P-ACK, P-DUP, P-ONCE, P-STATE, P-CALM.
+        """
+        return await self._deliver(self._known(endpoint), _delivery(method, url, headers, body))
+
+    def receive_sync(
+        self, endpoint: str, *, headers: HeaderPairs, body: bytes, method: str = "POST", url: str = ""
+    ) -> Receipt:
+        """
+        Take in one delivery on the calling thread; see ``receive``.
+
+        Raises:
+            ConfigurationError: There is no such endpoint.
+        """
+        plan = self._known(endpoint)
+        started = time.perf_counter()
+        receipt = self._service.receive_sync(plan, _delivery(method, url, headers, body))
+        return self._told(plan, receipt, started)
+
+    async def receive_request(self, endpoint: str, request: Any) -> Receipt:  # noqa: ANN401 - Starlette's or FastAPI's Request
+        """
+        Take in one delivery within your own Starlette or FastAPI route: the body is read here, under our limits.
+
+        Args:
+            endpoint: A name given to ``endpoint``.
+            request: The framework's request, its body not read yet.
+
+        Raises:
+            BodyConsumedError: The framework has read the body already.
+            ConfigurationError: There is no such endpoint.
+        """
+        plan = self._known(endpoint)
+        read = await read_request(request, plan)
+        return read if isinstance(read, Receipt) else await self._deliver(plan, read)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Close what this inbox opened when the block ends, after what is under way has finished."""
+        try:
+            yield
+        finally:
+            await self._service.stop()
+
+    @asynccontextmanager
+    async def lifespan(self, app: object) -> AsyncIterator[None]:  # noqa: ARG002 - frameworks pass their app
+        """Serve as a framework's ``lifespan``; see ``running``."""
+        async with self.running():
+            yield
+
+    def close(self) -> None:
+        """Close the connections of ``receive_sync``; for programs without an event loop."""
+        self._service.close()
+
+    async def check(self) -> None:
+        """
+        Refuse a database that cannot be served right now.
+
+        Raises:
+            StoreError: Unreachable, read-only, or with a schema that this release cannot serve.
+        """
+        await self._service.check()
+
+    def _find(self, name: str) -> EndpointPlan | None:
+        endpoint = self._endpoints.get(name)
+        return None if endpoint is None else endpoint.plan
+
+    def _known(self, name: str) -> EndpointPlan:
+        if (plan := self._find(name)) is None:
+            raise ConfigurationError(
+                f"there is no endpoint {name!r}; open it with inbox.endpoint({name!r}, ...)"
+            )
+        return plan
+
+    async def _deliver(self, plan: EndpointPlan, delivery: Delivery) -> Receipt:
+        started = time.perf_counter()
+        return self._told(plan, await self._service.receive(plan, delivery), started)
+
+    def _told(self, plan: EndpointPlan, receipt: Receipt, started: float) -> Receipt:
+        self._metrics.observe(plan.name, receipt, time.perf_counter() - started)
+        for result in receipt.results:
+            if result.outcome is Outcome.DEAD:
+                self._call_hooks(self._dead_hooks, plan.name, result)
+        return receipt
+
+    def _report_error(self, endpoint: str, error: BaseException) -> None:
+        self._call_hooks(self._error_hooks, endpoint, error)
+
+    def _call_hooks(
+        self, hooks: Iterable[Callable[[str, Any], None]], endpoint: str, subject: object
+    ) -> None:
+        for hook in hooks:
+            try:
+                hook(endpoint, subject)
+            except Exception as error:  # noqa: BLE001 - a hook of the user's must not turn an answer around
+                _log.error("endpoint %s: a hook failed: %s", endpoint, describe(error))
+
+
+def _delivery(method: str, url: str, headers: HeaderPairs, body: bytes) -> Delivery:
+    if not isinstance(body, bytes):
+        raise ConfigurationError(
+            f"body is a {type(body).__name__}; give the raw bytes of the request, before any parsing"
+        )
+    return Delivery(
+        method=method.upper(), url=url, headers=Headers(headers), body=body, received_at=time.time()
+    )

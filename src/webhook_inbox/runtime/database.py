@@ -1,0 +1,77 @@
+"""Turn the database that a user gives into drivers: one for threads, one for event loops, or both."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from psycopg_pool import AsyncConnectionPool, ConnectionPool
+
+from webhook_inbox.drivers.driver import AsyncDriver, Driver
+from webhook_inbox.drivers.psycopg_async import AsyncPsycopgDriver
+from webhook_inbox.drivers.psycopg_settings import libpq_dsn
+from webhook_inbox.drivers.psycopg_sync import PsycopgDriver
+from webhook_inbox.errors import ConfigurationError
+from webhook_inbox.model.settings import Settings
+from webhook_inbox.protocol.probe import Probe
+
+Database: TypeAlias = str | ConnectionPool[Any] | AsyncConnectionPool[Any]
+VARIABLES = ("WEBHOOK_INBOX_DATABASE_URL", "DATABASE_URL")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drivers:
+    """
+    Hold the drivers for one database.
+
+    Attributes:
+        threads: For ``def`` handlers and synchronous callers, or None.
+        loops: For ``async def`` handlers, or None.
+    """
+
+    threads: Driver | None
+    loops: AsyncDriver | None
+
+
+def drivers_for(database: Database | None, *, settings: Settings, probe: Probe) -> Drivers:
+    """
+    Make drivers for what the user gave; None takes the DSN from the environment.
+
+    Raises:
+        ConfigurationError: There is none, or it is nothing we can use.
+    """
+    given: object = dsn_from_environment() if database is None else database
+    match given:
+        case str():
+            dsn = libpq_dsn(given)
+            return Drivers(
+                threads=PsycopgDriver(dsn, settings=settings, probe=probe),
+                loops=AsyncPsycopgDriver(dsn, settings=settings, probe=probe),
+            )
+        case ConnectionPool():
+            return Drivers(threads=PsycopgDriver(given, settings=settings, probe=probe), loops=None)
+        case AsyncConnectionPool():
+            return Drivers(threads=None, loops=AsyncPsycopgDriver(given, settings=settings, probe=probe))
+        case _:
+            kind = type(given).__qualname__
+            raise ConfigurationError(
+                f"Inbox(database) is a {kind}; give a DSN, a psycopg_pool.ConnectionPool or an AsyncConnectionPool"
+            )
+
+
+def dsn_from_environment(environment: Mapping[str, str] | None = None) -> str:
+    """
+    Give the DSN that the environment names.
+
+    Raises:
+        ConfigurationError: Neither variable is set.
+    """
+    values = os.environ if environment is None else environment
+    for variable in VARIABLES:
+        if dsn := values.get(variable, "").strip():
+            return dsn
+    raise ConfigurationError(
+        f"no database: set {VARIABLES[0]} (or {VARIABLES[1]}) to postgresql://user:password@host/name"
+    )

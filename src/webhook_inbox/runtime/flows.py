@@ -1,0 +1,197 @@
+"""Drive flows on threads and on event loops: ask the user's code, hold keys, run plans, pause."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar, assert_never, cast
+
+from webhook_inbox.drivers.driver import AsyncDriver, Driver
+from webhook_inbox.errors import ConfigurationError, InboxError, StoreUnavailableError
+from webhook_inbox.model.event import EventKey
+from webhook_inbox.model.failure import describe
+from webhook_inbox.protocol.receive import Ask, Flow, FlowStep, Hold, Pause, Transact
+from webhook_inbox.protocol.steps import Plan
+from webhook_inbox.runtime.gate import KeyGate
+
+T = TypeVar("T")
+
+
+class FlowState:
+    """Hold what one run of a flow has taken, so that it is given back however the flow ends."""
+
+    __slots__ = ("error", "held", "result")
+
+    def __init__(self) -> None:
+        self.held: tuple[EventKey, ...] = ()
+        self.result: object = None
+        self.error: InboxError | None = None
+
+    def next(self, flow: Flow[T]) -> FlowStep:
+        """Give the next step of *flow*; StopIteration where it has returned."""
+        result, error, self.result, self.error = self.result, self.error, None, None
+        return flow.send(result) if error is None else flow.throw(error)
+
+
+class SyncFlows:
+    """
+    Drive flows on the calling thread.
+
+    Args:
+        driver: Runs plans; None where the database given serves no thread.
+        gate: Shared with the flows on event loops.
+    """
+
+    def __init__(self, driver: Driver | None, gate: KeyGate) -> None:
+        self._driver = driver
+        self._gate = gate
+
+    def run(self, flow: Flow[T]) -> T:
+        """Drive *flow* to its end."""
+        state = FlowState()
+        try:
+            while True:
+                try:
+                    step = state.next(flow)
+                except StopIteration as stop:
+                    return cast("T", stop.value)
+                try:
+                    state.result = self._perform(step, state)
+                except InboxError as error:
+                    state.error = error
+        finally:
+            flow.close()
+            self._gate.release(state.held)
+
+    def _perform(self, step: FlowStep, state: FlowState) -> object:
+        match step:
+            case Ask(function, argument):
+                return _answered(function, argument, awaitable_allowed=False)
+            case Hold(keys, seconds):
+                held = self._gate.hold(keys, seconds)
+                state.held = keys if held else ()
+                return held
+            case Transact(plan, kind):
+                if kind == "async" or self._driver is None:
+                    raise ConfigurationError(
+                        "this call runs on a thread, which an async def handler or an async pool cannot serve; await inbox.receive(...)"
+                    )
+                return self._driver.run(plan)
+            case Pause(seconds):
+                time.sleep(seconds)
+                return None
+            case _:
+                assert_never(step)
+
+
+class AsyncFlows:
+    """
+    Drive flows on the running event loop; plans with ``def`` handlers run on threads beside it.
+
+    Args:
+        driver: Runs plans on the loop; None where the database given serves threads only.
+        threads: Runs plans on threads; None where the database given serves event loops only.
+        gate: Shared with the flows on threads.
+        threads_max: Plans on threads at once; as many as the pool has connections.
+        thread_wait_seconds: How long a plan waits for its turn on a thread.
+    """
+
+    def __init__(
+        self,
+        driver: AsyncDriver | None,
+        threads: Driver | None,
+        gate: KeyGate,
+        *,
+        threads_max: int,
+        thread_wait_seconds: float,
+    ) -> None:
+        self._driver = driver
+        self._threads = threads
+        self._gate = gate
+        self._free = asyncio.Semaphore(threads_max)
+        self._thread_wait_seconds = thread_wait_seconds
+        self._executor = ThreadPoolExecutor(threads_max, thread_name_prefix="webhook-inbox")
+
+    async def run(self, flow: Flow[T]) -> T:
+        """Drive *flow* to its end."""
+        state = FlowState()
+        try:
+            while True:
+                try:
+                    step = state.next(flow)
+                except StopIteration as stop:
+                    return cast("T", stop.value)
+                try:
+                    state.result = await self._perform(step, state)
+                except InboxError as error:
+                    state.error = error
+        finally:
+            flow.close()
+            self._gate.release(state.held)
+
+    async def _perform(self, step: FlowStep, state: FlowState) -> object:
+        match step:
+            case Ask(function, argument):
+                answer = _answered(function, argument, awaitable_allowed=True)
+                return await _awaited(answer) if inspect.isawaitable(answer) else answer
+            case Hold(keys, seconds):
+                held = await self._gate.hold_async(keys, seconds)
+                state.held = keys if held else ()
+                return held
+            case Transact(plan, kind):
+                return await self._transact(plan, kind)
+            case Pause(seconds):
+                await asyncio.sleep(seconds)
+                return None
+            case _:
+                assert_never(step)
+
+    async def _transact(self, plan: Callable[[], Plan[Any]], kind: str | None) -> object:
+        if self._driver is not None and kind != "sync":
+            return await self._driver.run(plan)
+        if self._threads is None:
+            raise ConfigurationError(
+                "a def handler needs a database that threads can use; the pool given serves event loops only"
+            )
+        if kind == "async":
+            raise ConfigurationError(
+                "an async def handler needs a database that event loops can use; the pool given serves threads only"
+            )
+        try:
+            async with asyncio.timeout(self._thread_wait_seconds):
+                await self._free.acquire()
+        except TimeoutError:
+            raise StoreUnavailableError(
+                f"every thread for def handlers was busy for {self._thread_wait_seconds}s (settings connections_max, connection_wait_seconds)"
+            ) from None
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._executor, self._threads.run, plan)
+        finally:
+            self._free.release()
+
+    def close(self) -> None:
+        """Let the threads end once they are idle."""
+        self._executor.shutdown(wait=False)
+
+
+def _answered(function: Callable[..., object], argument: object, *, awaitable_allowed: bool) -> object:
+    try:
+        answer = function(argument)
+    except Exception as error:
+        raise ConfigurationError(f"asking for secrets failed: {describe(error)}") from error
+    if inspect.iscoroutine(answer) and not awaitable_allowed:
+        answer.close()
+        raise ConfigurationError(
+            "secrets are asked for by an async def function, which a thread cannot await"
+        )
+    return answer
+
+
+async def _awaited(answer: Any) -> object:  # noqa: ANN401 - what the user's function gave
+    try:
+        return cast("object", await answer)
+    except Exception as error:
+        raise ConfigurationError(f"asking for secrets failed: {describe(error)}") from error
