@@ -89,9 +89,9 @@ def _candidates(wanted: Choice | str | None) -> Iterator[tuple[Origin, Iterator[
 
 def _usable(groups: Iterable[tuple[Origin, Iterator[Path]]], major: int | None) -> Iterator[Binaries]:
     for origin, folders in groups:
-        resolved = dict.fromkeys(folder.resolve() for folder in folders if (folder / "initdb").is_file())
-        versions = ((_version(folder), folder) for folder in resolved)
-        able = [Binaries(folder, version, origin) for version, folder in versions if version is not None]
+        # isfile, unlike Path.is_file, is also false where we may not look.
+        distinct = {folder.resolve() for folder in folders if os.path.isfile(folder / "initdb")}  # noqa: PTH113
+        able = [found for folder in distinct if (found := _asked(folder, origin)) is not None]
         fitting = [found for found in able if found.major >= MAJOR_MIN and major in (None, found.major)]
         yield from sorted(fitting, key=lambda found: found.version, reverse=True)
 
@@ -113,18 +113,16 @@ def _wheel_folders() -> Iterator[Path]:
         yield Path(place) / "pginstall" / "bin"
 
 
-def _version(folder: Path) -> tuple[int, int] | None:
-    """Ask the server program itself; None where it cannot run here."""
-    found = re.match(
-        r"postgres \(PostgreSQL\) (\d+)(?:\.(\d+))?", _output([str(folder / "postgres"), "--version"])
-    )
-    return (int(found[1]), int(found[2] or 0)) if found else None
+def _asked(folder: Path, origin: Origin) -> Binaries | None:
+    """Ask the server program for its version; None where it cannot run here."""
+    said = _output([str(folder / "postgres"), "--version"])
+    found = re.match(r"postgres \(PostgreSQL\) (\d+)(?:\.(\d+))?", said)
+    return Binaries(folder, (int(found[1]), int(found[2] or 0)), origin) if found else None
 
 
 def _output(command: list[str]) -> str:
     try:
-        return subprocess.run(
-            command, capture_output=True, text=True, check=True, timeout=ANSWER_SECONDS_MAX
-        ).stdout
+        done = subprocess.run(command, capture_output=True, check=True, timeout=ANSWER_SECONDS_MAX)
     except (OSError, subprocess.SubprocessError):
         return ""
+    return os.fsdecode(done.stdout)

@@ -8,8 +8,10 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
+from webhook_inbox.embedded import watchdog
 from webhook_inbox.embedded.binaries import Binaries
-from webhook_inbox.embedded.folders import Folders
+from webhook_inbox.embedded.folders import PREFIX, Folders
+from webhook_inbox.embedded.spawn import spawn
 from webhook_inbox.errors import EmbeddedPostgresError
 
 SUPERUSER = "postgres"
@@ -18,21 +20,15 @@ MESSAGE_LINES = 15
 #: The first major version whose initdb knows the option; before it libc was the only provider.
 LOCALE_PROVIDER_SINCE = 15
 
+#: A full-page image guards against a torn page, which only a lost operating system leaves. Shared memory as files goes
+#: away with the data folder, also when a test kills the server and never starts it again.
+UNDURABLE = {"fsync": "off", "full_page_writes": "off", "dynamic_shared_memory_type": "mmap"}
+
 # `trust` asks for no password, and stands for the socket alone, behind two walls: the folder it lies in is 0700 and
 # the socket itself too (on Linux connect(2) needs write permission on it). Who passes both is the server's own
 # account or root, and they could read the data files anyway. `peer` would only forbid the roles that tests create.
 LOCAL_RULES = "local all all trust\nlocal replication all trust\n"
 TCP_RULES = "host all all 127.0.0.1/32 scram-sha-256\n"
-
-
-def server_environment() -> dict[str, str]:
-    """
-    Give the environment for a server's programs: only what they need to be found and linked.
-
-    PGDATA, PGPORT, PGOPTIONS, LANG, LC_*, TZ and the rest of the user's settings are meant for something else.
-    """
-    kept = ("PATH", "LD_LIBRARY_PATH")
-    return {"LC_ALL": "C"} | {name: os.environ[name] for name in kept if name in os.environ}
 
 
 def data_major(data: Path) -> int | None:
@@ -59,9 +55,13 @@ def make_cluster(folders: Folders, binaries: Binaries, *, sync: bool, seconds_ma
     Raises:
         EmbeddedPostgresError: initdb failed; the text holds what it said.
     """
-    for left in folders.home.glob("data.*"):
+    if folders.data.is_dir() and any(folders.data.iterdir()):
+        raise EmbeddedPostgresError(
+            f"{folders.data} holds something that is no PostgreSQL data; move it away"
+        )
+    for left in folders.home.glob(f"{PREFIX}*.unfinished"):
         shutil.rmtree(left)
-    unfinished = folders.home / f"data.{folders.token}"
+    unfinished = folders.home / f"{folders.token}.unfinished"
     unfinished.mkdir(mode=0o700)
     unfinished.chmod(0o700)
     folders.account.own(unfinished)
@@ -95,24 +95,14 @@ def _initdb(
         *(["--locale-provider=libc"] if binaries.major >= LOCALE_PROVIDER_SINCE else []),
         *([] if sync else ["--no-sync"]),
     ]
-    with subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        env=server_environment(),
-        cwd=target,
-        umask=0o077,
-        start_new_session=True,
-        **folders.account.identity,
-    ) as child:
+    with spawn(command, folders.account, cwd=target, stderr=subprocess.PIPE) as child:
         try:
-            _, said = child.communicate(timeout=seconds_max)
+            _, said = child.communicate(timeout=max(seconds_max, 0.0))
         except subprocess.TimeoutExpired:
-            child.kill()
+            watchdog.kill_members(folders.token, folders.account.uid)
             return f"it took longer than {seconds_max:g} s"
         except BaseException:
-            child.kill()
+            watchdog.kill_members(folders.token, folders.account.uid)
             raise
     lines = said.decode(errors="replace").strip().splitlines()[-MESSAGE_LINES:]
     return "" if child.returncode == 0 else "\n".join(lines) or f"exit status {child.returncode}"
@@ -130,8 +120,7 @@ def server_command(
         "log_timezone": "UTC",
         "lc_messages": "C",
         "log_line_prefix": "%m [%p] ",
-        # Full-page images guard against a torn page, which only a lost operating system leaves.
-        **({} if durable else {"fsync": "off", "full_page_writes": "off"}),
+        **({} if durable else UNDURABLE),
         **settings,
         "cluster_name": folders.token,
         "update_process_title": "on",

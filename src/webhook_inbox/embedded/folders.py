@@ -1,12 +1,12 @@
 """
-Make, lock and give up the folders of one embedded server.
+Make the folders of one embedded server.
 
-    home    data/        the database cluster, 0700, the server account's own
-            server.log   0600, ours: the account need not open it
-            lock         held as long as we, the watchdog or any process of the server lives
-    run     .s.PGSQL.*   the socket; 0700, the server account's own, short
-            hba.conf     who may connect
-            binaries/    only where the account cannot enter the programs' own place
+    home    pgdata/        the database cluster, 0700, the server account's own
+            postgres.log   0600, ours: the account need not open it
+            postgres.lock  held as long as we, the watchdog or any process of the server lives
+    run     .s.PGSQL.*     the socket; 0700, the server account's own, short
+            hba.conf       who may connect
+            binaries/      only where the account cannot enter the programs' own place
 
 The *home* is the user's directory, or temporary. The *run* folder is always temporary: a socket's path has room for
 107 bytes (unix(7), ``sun_path``), which a user's directory may well exceed.
@@ -15,24 +15,20 @@ The *home* is the user's directory, or temporary. The *run* folder is always tem
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import shutil
 import stat
 import tempfile
-import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from webhook_inbox.embedded.account import Account, server_account
+from webhook_inbox.embedded.lock import release_lock, take_lock
 from webhook_inbox.errors import EmbeddedPostgresError
 
 SOCKET_PATH_BYTES_MAX = 107
 SOCKET_NAME_BYTES_MAX = len("/.s.PGSQL.65535")
-#: How long the watchdog of an owner that just died may take to clean up before we call the folder busy.
-RELEASE_SECONDS_MAX = 15.0
-POLL_SECONDS = 0.02
 PREFIX = "webhook-inbox-"
 TEMPORARY_NAME_BYTES = len(PREFIX) + 8
 #: A file system in memory, and how much of it must be free: containers often have 64 MiB there.
@@ -46,8 +42,8 @@ class Folders:
     Hold the folders of one server, from its first start to its end.
 
     Attributes:
-        temporary: What must be removed at the end.
-        lock: Open file descriptor; the server's processes inherit it, so the lock outlives us as long as they do.
+        temporary: What must be removed at the end; that is the watchdog's work.
+        lock: Open file descriptor that holds the home's lock.
     """
 
     home: Path
@@ -59,25 +55,26 @@ class Folders:
     @property
     def data(self) -> Path:
         """Give the database cluster's folder."""
-        return self.home / "data"
+        return self.home / "pgdata"
 
     @property
     def log(self) -> Path:
         """Give the file that the server writes its messages to."""
-        return self.home / "server.log"
+        return self.home / "postgres.log"
 
     @property
     def token(self) -> str:
-        """Give the random name that marks this server's processes."""
+        """Give the random name that marks this server's processes and whatever it makes under way."""
         return self.run.name
+
+    @property
+    def kept(self) -> bool:
+        """Say whether the data outlives the server."""
+        return self.home not in self.temporary
 
     def socket(self, port: int) -> Path:
         """Give the path of the socket, whose name holds the port even where nothing listens on it."""
         return self.run / f".s.PGSQL.{port}"
-
-    def release(self) -> None:
-        """Give up the lock; folders are the watchdog's to remove."""
-        os.close(self.lock)
 
 
 def open_folders(directory: Path | None, *, durable: bool) -> Folders:
@@ -91,30 +88,47 @@ def open_folders(directory: Path | None, *, durable: bool) -> Folders:
     Raises:
         EmbeddedPostgresError: The server's account cannot enter *directory*, or another server uses it.
     """
-    made: list[Path] = []
     try:
-        home = None if directory is None else Path(directory).expanduser().resolve()
-        account = server_account(_owner(home))
-        if home is None:
-            made.append(home := _temporary(account, _home_parents(durable=durable)))
-            home.chmod(_home_mode(account))
-        else:
+        if directory is not None:
+            home = directory.expanduser().resolve()
+            account = server_account(_owner(home / "pgdata"))
             _make_home(home, account)
-        lock = _lock(home)
-        made.append(run := _temporary(account, _run_parents(account)))
-        account.own(run)
-    except BaseException as error:
-        for folder in made:
-            shutil.rmtree(folder, ignore_errors=True)
-        if isinstance(error, OSError):
-            raise EmbeddedPostgresError(f"cannot make the server's folders: {error}") from error
+            return _with_run(home, account, ())
+        account = server_account(None)
+        home = _temporary(account, _home_parents(durable=durable))
+        with _removed_on_error(home):
+            home.chmod(_home_mode(account))
+            return _with_run(home, account, (home,))
+    except OSError as error:
+        raise EmbeddedPostgresError(f"cannot make the server's folders: {error}") from error
+
+
+def _with_run(home: Path, account: Account, temporary: tuple[Path, ...]) -> Folders:
+    lock = take_lock(home / "postgres.lock")
+    try:
+        run = _temporary(account, _run_parents(account))
+        with _removed_on_error(run):
+            account.own(run)
+            return Folders(home, run, account, (*temporary, run), lock)
+    except BaseException:
+        release_lock(lock)
         raise
-    return Folders(home, run, account, tuple(made), lock)
 
 
-def _owner(home: Path | None) -> int | None:
-    data = home and home / "data"
-    return data.stat().st_uid if data is not None and data.exists() else None
+@contextlib.contextmanager
+def _removed_on_error(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def _owner(data: Path) -> int | None:
+    try:
+        return data.stat().st_uid
+    except FileNotFoundError:
+        return None
 
 
 def _make_home(home: Path, account: Account) -> None:
@@ -125,14 +139,18 @@ def _make_home(home: Path, account: Account) -> None:
             f"(mode {mode:04o}), which is left as it is; give a directory that it can enter, "
             "for instance below /var/lib, or start as an ordinary user"
         )
+    if (home / "PG_VERSION").exists():
+        raise EmbeddedPostgresError(
+            f"{home} is the data folder of another server; give a directory of its own"
+        )
     missing = [folder for folder in (home, *home.parents) if not folder.exists()]
     for folder in reversed(missing):
-        folder.mkdir(exist_ok=True)
+        folder.mkdir()
         folder.chmod(_home_mode(account))
 
 
 def _home_mode(account: Account) -> int:
-    """Let the server's account pass through, and nobody else but the owner look inside."""
+    """Let the server's account pass through, and nobody but the owner look inside."""
     return 0o711 if account.dropped else 0o700
 
 
@@ -143,7 +161,7 @@ def _temporary(account: Account, parents: Sequence[Path]) -> Path:
                 return Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
     tried = ", ".join(map(str, parents))
     raise EmbeddedPostgresError(
-        f"no folder for temporary files suits the account {account.name!r}; tried {tried}: set TMPDIR"
+        f"no folder for temporary files suits the account {account.name!r}; tried {tried}: set TMPDIR to one that does"
     )
 
 
@@ -166,34 +184,10 @@ def _run_parents(account: Account) -> list[Path]:
 
 
 def _disk_parents() -> list[Path]:
-    return [Path(tempfile.gettempdir()).absolute(), Path("/tmp"), Path("/var/tmp")]  # noqa: S108 - mkdtemp is used in them
+    common = ("/tmp", "/var/tmp")  # noqa: S108 - mkdtemp is used in them
+    return [Path(tempfile.gettempdir()).resolve(), *map(Path, common)]
 
 
 def _bytes_free(folder: Path) -> int:
     status = os.statvfs(folder)
     return status.f_bavail * status.f_frsize
-
-
-def _lock(home: Path) -> int:
-    descriptor = os.open(home / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    deadline = time.monotonic() + RELEASE_SECONDS_MAX
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            break
-        except BlockingIOError:
-            owner = os.pread(descriptor, 32, 0).decode(errors="replace").strip()
-            if _alive(owner) or time.monotonic() > deadline:
-                os.close(descriptor)
-                raise EmbeddedPostgresError(
-                    f"another embedded PostgreSQL uses {home} (process {owner or '?'}); "
-                    "stop it or give another directory"
-                ) from None
-            time.sleep(POLL_SECONDS)
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
-    return descriptor
-
-
-def _alive(pid: str) -> bool:
-    return pid.isdigit() and Path(f"/proc/{pid}").exists()

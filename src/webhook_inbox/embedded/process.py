@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from webhook_inbox.embedded import watchdog
-from webhook_inbox.embedded.cluster import DATABASE, SUPERUSER, server_environment
+from webhook_inbox.embedded.cluster import DATABASE, SUPERUSER
 from webhook_inbox.embedded.folders import Folders
 from webhook_inbox.embedded.probe import NoAnswerError, ask
+from webhook_inbox.embedded.spawn import server_environment, spawn
 from webhook_inbox.errors import EmbeddedPostgresError
 
 StopMode: TypeAlias = Literal["smart", "fast", "immediate"]
@@ -34,20 +35,10 @@ WATCHDOG_SECONDS_MAX = watchdog.IMMEDIATE_SECONDS + watchdog.KILL_SECONDS + 5.0
 def start_process(folders: Folders, command: Sequence[str]) -> subprocess.Popen[bytes]:
     """Start the server as a child in a session, and so a process group, of its own; it need not answer yet."""
     settle_pid_files(folders)
-    log = os.open(folders.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+    log = os.open(folders.log, flags, 0o600)
     try:
-        return subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            env=server_environment(),
-            cwd=folders.data,
-            umask=0o077,
-            pass_fds=(folders.lock,),
-            start_new_session=True,
-            **folders.account.identity,
-        )
+        return spawn(command, folders.account, cwd=folders.data, stderr=log, pass_fds=(folders.lock,))
     finally:
         os.close(log)
 
@@ -90,6 +81,7 @@ def end_process(
 
 def kill_process(process: subprocess.Popen[bytes], folders: Folders) -> None:
     """Kill every process of the server with SIGKILL and wait until none is left."""
+    process.kill()
     gone = watchdog.kill_members(folders.token, folders.account.uid)
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(watchdog.KILL_SECONDS)
@@ -100,7 +92,8 @@ def kill_process(process: subprocess.Popen[bytes], folders: Folders) -> None:
 def set_watchdog(folders: Folders) -> subprocess.Popen[bytes]:
     """Start the child that cleans up when we end without doing so."""
     script = str(Path(watchdog.__file__).resolve())
-    arguments = [str(os.getpid()), str(folders.account.uid), folders.token, *map(str, folders.temporary)]
+    uid, lock = folders.account.uid, folders.lock
+    arguments = [str(os.getpid()), str(uid), folders.token, str(lock), *map(str, folders.temporary)]
     return subprocess.Popen(
         [sys.executable, "-I", "-S", script, *arguments],
         stdin=subprocess.PIPE,
@@ -108,7 +101,7 @@ def set_watchdog(folders: Folders) -> subprocess.Popen[bytes]:
         stderr=subprocess.DEVNULL,
         env=server_environment(),
         cwd="/",
-        pass_fds=(folders.lock,),
+        pass_fds=(lock,),
         start_new_session=True,
     )
 

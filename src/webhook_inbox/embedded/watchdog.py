@@ -1,7 +1,7 @@
 """
 Leave nothing behind when the process that started a server ends, however it ends.
 
-    python -I -S watchdog.py PARENT UID TOKEN [FOLDER ...]
+    python -I -S watchdog.py PARENT UID TOKEN LOCK [FOLDER ...]
 
 One such child stands beside every embedded server, in a session of its own, so that neither the terminal's
 Ctrl-C nor a SIGKILL of its parent reaches it. It waits for the first of two signs, then ends every process
@@ -21,6 +21,8 @@ Standard library only, and no import from this package: the script runs isolated
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import fcntl
 import os
 import select
 import shutil
@@ -38,6 +40,8 @@ KILL_SECONDS = 30.0
 SETTLE_SECONDS = 0.25
 #: What an orderly parent writes before it closes the pipe: it has ended its server itself.
 DONE = b"done"
+#: <linux/ipc.h>
+IPC_RMID = 0
 POLL_SECONDS = 0.005
 
 
@@ -102,14 +106,31 @@ def clean_up(token: str, uid: int, folders: Iterable[str], *, settle_seconds: fl
     while not (found := members(token, uid)) and time.monotonic() < settled:
         time.sleep(POLL_SECONDS)
     deadline = time.monotonic() + IMMEDIATE_SECONDS
-    _send(signal.SIGQUIT, found[:1])
+    _send(signal.SIGQUIT, found)
     while found and time.monotonic() < deadline:
         time.sleep(POLL_SECONDS)
         found = members(token, uid)
     gone = kill_members(token, uid)
     for folder in folders:
+        if gone:
+            _give_memory_back(Path(folder) / "pgdata" / "postmaster.pid", uid)
         shutil.rmtree(folder, ignore_errors=True)
     return gone and not any(os.path.lexists(folder) for folder in folders)
+
+
+def _give_memory_back(pid_file: Path, uid: int) -> None:
+    """
+    Remove the System V segment of a server that was killed and will never start again to do it itself.
+
+    Source: PostgreSQL's ``miscadmin.h``: line 7 of the pid file holds key and id; proc_sysvipc(5) lists the segments.
+    """
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        key, segment = map(int, pid_file.read_text().splitlines()[6].split())
+        for line in Path("/proc/sysvipc/shm").read_text().splitlines()[1:]:
+            found = [int(number) for number in line.split()]
+            attached, owner = found[6], found[7]
+            if found[:2] == [key, segment] and owner == uid and attached == 0:
+                ctypes.CDLL(None).shmctl(segment, IPC_RMID, None)
 
 
 def _pids_of(uid: int) -> list[int]:
@@ -151,12 +172,15 @@ def _wait_for_end(parent: int) -> bytes:
 
 def main(arguments: Sequence[str]) -> int:
     """Wait for the parent's end, then clean up; the exit status is 0 where nothing was left behind."""
-    parent, uid, token, *folders = arguments
+    parent, uid, token, lock, *folders = arguments
     # A service manager signals the whole group at once; we go last.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)
     settle_seconds = 0.0 if _wait_for_end(int(parent)) == DONE else SETTLE_SECONDS
-    return 0 if clean_up(token, int(uid), folders, settle_seconds=settle_seconds) else 1
+    clean = clean_up(token, int(uid), folders, settle_seconds=settle_seconds)
+    # Also for a forked child of the parent, which holds a copy of the descriptor and knows nothing of it.
+    fcntl.flock(int(lock), fcntl.LOCK_UN)
+    return 0 if clean else 1
 
 
 if __name__ == "__main__":
