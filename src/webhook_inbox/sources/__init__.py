@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
+from webhook_inbox.sources.generic import Hmac
 from webhook_inbox.sources.source import Answer, Identity, Rejected, Source, Unreadable, Verified
+from webhook_inbox.sources.standard_webhooks import StandardWebhooks
 from webhook_inbox.sources.stripe import Stripe
 
-__all__ = ["Answer", "Identity", "Rejected", "Source", "Stripe", "Unreadable", "Verified"]
+__all__ = [
+    "Answer",
+    "Hmac",
+    "Identity",
+    "Rejected",
+    "Source",
+    "StandardWebhooks",
+    "Stripe",
+    "Unreadable",
+    "Verified",
+]

@@ -11,6 +11,7 @@ Promises: P-CALM.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
@@ -18,7 +19,7 @@ import msgspec
 
 from webhook_inbox.errors import PayloadError
 from webhook_inbox.model.payload import check_text, parse_payload
-from webhook_inbox.sources.source import Unreadable
+from webhook_inbox.sources.source import Identity, Reading, Unreadable
 
 TEXT_CHARS_MAX = 255
 _CREATED_CHARS_MAX = 64
@@ -50,7 +51,7 @@ class Reader:
         )
         self._decoder = msgspec.json.Decoder(members)
 
-    def read(self, body: bytes) -> tuple[Any, ...] | Unreadable:
+    def read(self, body: bytes) -> tuple[object, ...] | Unreadable:
         """
         Give one value for each path, in the order of the paths; None where it is null or absent.
 
@@ -66,7 +67,7 @@ class Reader:
             return Unreadable(reason=str(error))
         return tuple([_at(tops[top], names) for top, names in self._places])
 
-    def _read_carefully(self, body: bytes) -> tuple[Any, ...] | Unreadable:
+    def _read_carefully(self, body: bytes) -> tuple[object, ...] | Unreadable:
         try:
             value = parse_payload(body)
         except PayloadError as error:
@@ -76,12 +77,54 @@ class Reader:
         return tuple([_at(value.get(self._tops[top]), names) for top, names in self._places])
 
 
-def _at(value: Any, names: Path) -> Any:
+def _at(value: object, names: Path) -> object:
     for name in names:
         if not isinstance(value, dict):
             return None
         value = value.get(name)
     return value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Places:
+    """Name where a source's ids, types and accounts stand, for the reasons that an operator reads."""
+
+    event_id: str = "$.id"
+    event_type: str = "$.type"
+    account: str = "$.account"
+
+
+def name_event(
+    places: Places,
+    *,
+    event_id: object,
+    event_type: object,
+    account: object = None,
+    environment: str = "",
+    created: object = None,
+    ignore: str = "",
+) -> Reading:
+    """Give the identity that the values name, or say which of them cannot be used."""
+    event_id = text_of(event_id, what="event id", where=places.event_id)
+    if isinstance(event_id, Unreadable):
+        return event_id
+    event_type = text_of(event_type, what="event type", where=places.event_type)
+    if isinstance(event_type, Unreadable):
+        return event_type
+    if account is None or account == "":
+        account = ""
+    else:
+        account = text_of(account, what="account", where=places.account)
+        if isinstance(account, Unreadable):
+            return account
+    return Identity(
+        event_id=event_id,
+        event_type=event_type,
+        account=account,
+        environment=environment,
+        created_at=time_of(created),
+        ignore=ignore,
+    )
 
 
 def text_of(value: object, *, what: str, where: str) -> str | Unreadable:
@@ -111,25 +154,21 @@ def text_of(value: object, *, what: str, where: str) -> str | Unreadable:
     return text
 
 
-def optional_text_of(value: object, *, what: str, where: str) -> str | Unreadable:
-    """Give *value* as ``text_of`` does, but an empty text where it is null, absent or empty."""
-    if value is None or value == "":
-        return ""
-    return text_of(value, what=what, where=where)
-
-
 def time_of(value: object) -> datetime | None:
     """
     Give the instant that *value* names, aware and in UTC; None where it is absent, unreadable or absurd.
 
     Args:
-        value: Unix seconds, or a text in ISO 8601 (without an offset: UTC). Years 1970 to 2999.
+        value: Seconds since 1970; milliseconds where the number would be no year below 3000 in seconds; or a text in
+            ISO 8601 (without an offset: UTC). Years 1970 to 2999.
     """
     match value:
         case bool():
             return None
-        case int() | float() if 0 <= value < _CREATED_SECONDS_BEFORE:  # also false for NaN
+        case int() | float() if 0 <= value < _CREATED_SECONDS_BEFORE:
             return datetime.fromtimestamp(value, UTC)
+        case int() | float() if _CREATED_SECONDS_BEFORE <= value < 1000 * _CREATED_SECONDS_BEFORE:
+            return datetime.fromtimestamp(value / 1000, UTC)
         case str() if len(value) <= _CREATED_CHARS_MAX:
             return _time_of_text(value)
         case _:

@@ -1,7 +1,7 @@
 """
 Read signature headers strictly, and compare digests without telling anything but yes or no.
 
-Every function here is total: any text in, a value or None out (P-CALM). Nothing here quotes what it read (P-QUIET).
+Every function here is total: any text in, a value or a refusal out (P-CALM). None quotes what it read (P-QUIET).
 """
 
 from __future__ import annotations
@@ -10,28 +10,43 @@ import base64
 import binascii
 import hmac
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from types import MappingProxyType
+from typing import Literal, TypeAlias
 
 from webhook_inbox.model.headers import Headers
 from webhook_inbox.sources.source import Rejected
 
-HEADER_CHARS_MAX = 4_096  # the longest real ones, with a signature for each of many secrets, stay far below
+HEADER_CHARS_MAX = (
+    4_096  # the longest real ones, with a signature for each of several secrets, stay far below
+)
+SIGNATURES_MAX = 16  # senders make one for each active secret; a stranger's ten thousand are not tried
 _DIGITS = re.compile(
     r"[0-9]{1,15}"
-)  # no sign, no underscore, no digits of other scripts: all of which int() takes
+)  # no sign, no underscore, no digits of other scripts: int() takes all of those
 _LOWER_HEX = re.compile(r"[0-9a-f]*")
+_UPPER_HEX = re.compile(r"[0-9A-F]*")
+
+Part: TypeAlias = Literal["signature", "timestamp", "id"]
+Encoding: TypeAlias = Literal["hex", "hex-upper", "base64"]
+Decoder: TypeAlias = Callable[[str, int], bytes | None]
 
 
-def only_header(headers: Headers, name: str) -> str | Rejected:
-    """Give the one value of the signature header *name*; refuse none, several, and one longer than any sender's."""
+def only_header(headers: Headers, name: str, *, part: Part = "signature") -> str | Rejected:
+    """
+    Give the one value of the header *name*, in latin-1; refuse none, an empty one, several, and one of absurd length.
+
+    Args:
+        part: What the header carries, for the reason.
+    """
     values = headers.all(name)
-    if not values or not values[0]:
-        return Rejected("signature_missing", f"no {name} header")
     if len(values) > 1:
-        return Rejected("signature_malformed", f"more than one {name} header")
+        return Rejected(f"{part}_malformed", f"more than one {name} header")
+    if not values or not values[0]:
+        return Rejected(f"{part}_missing", f"no {name} header")
     if len(values[0]) > HEADER_CHARS_MAX:
         return Rejected(
-            "signature_malformed", f"{name} header malformed: longer than {HEADER_CHARS_MAX} characters"
+            f"{part}_malformed", f"{name} header malformed: longer than {HEADER_CHARS_MAX} characters"
         )
     return values[0]
 
@@ -49,17 +64,15 @@ def outside_tolerance(signed_at: float, now: float, tolerance_seconds: float) ->
         signed_at: Unix seconds that the sender signed.
         now: Unix seconds on this host's clock.
     """
-    if abs(now - signed_at) <= tolerance_seconds:
+    age = now - signed_at
+    if abs(age) <= tolerance_seconds:
         return None
+    distance = f"{age:.0f} seconds ago" if age > 0 else f"{-age:.0f} seconds in the future"
     return Rejected(
         "timestamp_out_of_tolerance",
-        f"signed {_distance(now - signed_at)}, tolerance is {tolerance_seconds:g} seconds; "
+        f"signed {distance}, the tolerance is {tolerance_seconds:g} seconds; "
         "if it was sent just now, this host's clock is wrong",
     )
-
-
-def _distance(seconds: float) -> str:
-    return f"{seconds:.0f} seconds ago" if seconds > 0 else f"{-seconds:.0f} seconds in the future"
 
 
 def lower_hex(text: str, size: int) -> bytes | None:
@@ -67,13 +80,48 @@ def lower_hex(text: str, size: int) -> bytes | None:
     return bytes.fromhex(text) if len(text) == 2 * size and _LOWER_HEX.fullmatch(text) else None
 
 
+def upper_hex(text: str, size: int) -> bytes | None:
+    """Give the *size* bytes that *text* spells in upper-case hex, or None."""
+    return bytes.fromhex(text) if len(text) == 2 * size and _UPPER_HEX.fullmatch(text) else None
+
+
 def strict_base64(text: str, size: int) -> bytes | None:
-    """Give the *size* bytes that *text* spells in standard base64, padding included, or None."""
+    """Give the *size* bytes of which *text* is the one spelling in standard base64, padding included, or None."""
     try:
         value = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
         return None
-    return value if len(value) == size else None
+    # Unused bits of the last character may say anything to a decoder; a second spelling of one digest is refused.
+    return value if len(value) == size and base64.b64encode(value).decode() == text else None
+
+
+DECODERS: MappingProxyType[Encoding, tuple[Decoder, str]] = MappingProxyType(
+    {
+        "hex": (lower_hex, "lower-case hex"),
+        "hex-upper": (upper_hex, "upper-case hex"),
+        "base64": (strict_base64, "base64"),
+    }
+)
+
+
+def digests(texts: list[str], *, encoding: Encoding, size: int, header: str) -> list[bytes] | Rejected:
+    """
+    Give every digest of *size* bytes among *texts*; refuse where there is none.
+
+    Args:
+        texts: What stands in the header under the one version that counts, without its prefix.
+    """
+    if not texts:
+        return Rejected("signature_version", f"no supported signature version in the {header} header")
+    if len(texts) > SIGNATURES_MAX:
+        return Rejected(
+            "signature_malformed", f"{header} header malformed: more than {SIGNATURES_MAX} signatures"
+        )
+    decode, spelled = DECODERS[encoding]
+    found = [digest for text in texts if (digest := decode(text, size)) is not None]
+    if not found:
+        return Rejected("signature_malformed", f"{header} header malformed: no {size} bytes in {spelled}")
+    return found
 
 
 def any_equal(expected: bytes, candidates: Iterable[bytes]) -> bool:

@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import ClassVar, TypeAlias
+from typing import TypeAlias
 
 from webhook_inbox.model.delivery import Delivery
 from webhook_inbox.model.secret import Secret, SecretsGiven
@@ -38,7 +38,8 @@ class Rejected:
 
     Attributes:
         reason: Stable code for metrics: ``signature_missing``, ``signature_malformed``, ``signature_mismatch``,
-            ``signature_version``, ``timestamp_missing``, ``timestamp_malformed``, ``timestamp_out_of_tolerance``, ...
+            ``signature_version``, ``timestamp_missing``, ``timestamp_malformed``, ``timestamp_out_of_tolerance``,
+            ``id_missing``, ``id_malformed``.
         message: One sentence for the sender and the log; never a digest, a secret or a part of the body (P-QUIET).
         status: 400, or 401 where the provider's protocol asks for it.
     """
@@ -117,8 +118,8 @@ class Source(ABC):
         secrets: What the user configured: a string, several, or a callable asked per request with the ``Delivery``.
     """
 
-    provider: ClassVar[str]
-    redelivers: ClassVar[bool] = True
+    provider: str
+    redelivers: bool = True
     signed_id: bool = True
     body_bytes_max: int = BODY_BYTES_MAX
     secret_headers: frozenset[str] = frozenset()

@@ -12,25 +12,27 @@ import hmac
 from collections.abc import Sequence
 from hashlib import sha256
 from types import MappingProxyType
-from typing import ClassVar, Literal
+from typing import Literal
 
 from webhook_inbox.errors import ConfigurationError
 from webhook_inbox.model.delivery import Delivery
 from webhook_inbox.model.secret import Secret, SecretsGiven
-from webhook_inbox.sources.identity import Reader, optional_text_of, text_of, time_of
+from webhook_inbox.sources.identity import Places, Reader, name_event
 from webhook_inbox.sources.keys import check_tolerance, settle_secrets
 from webhook_inbox.sources.signature import (
     any_equal,
-    lower_hex,
+    digests,
     mismatch,
     only_header,
     outside_tolerance,
     unix_time,
 )
-from webhook_inbox.sources.source import Identity, Reading, Rejected, Source, Unreadable, Verdict, Verified
+from webhook_inbox.sources.source import Reading, Rejected, Source, Unreadable, Verdict, Verified
 
 _HEADER = "stripe-signature"
 _READER = Reader(("id",), ("type",), ("object",), ("account",), ("context",), ("livemode",), ("created",))
+_SNAPSHOT = Places()
+_THIN = Places(account="$.context")
 _DIGEST_BYTES = sha256().digest_size
 _NOT_SECRETS = MappingProxyType(
     {
@@ -59,7 +61,7 @@ class Stripe(Source):
         ConfigurationError: A secret of a wrong form, a tolerance that bounds nothing, another environment.
     """
 
-    provider: ClassVar[str] = "stripe"
+    provider = "stripe"
 
     def __init__(
         self,
@@ -68,7 +70,7 @@ class Stripe(Source):
         tolerance_seconds: float = 300,
         environment: Literal["live", "test"] | None = None,
     ) -> None:
-        if environment not in {None, "live", "test"}:
+        if environment not in (None, "live", "test"):
             raise ConfigurationError("Stripe(environment=...) must be 'live', 'test' or None")
         self.secrets = settle_secrets(self, secrets, setting="Stripe(secrets=...)")
         self.tolerance_seconds = check_tolerance(tolerance_seconds, setting="Stripe(tolerance_seconds=...)")
@@ -110,25 +112,15 @@ class Stripe(Source):
         if isinstance(values, Unreadable):
             return values
         event_id, event_type, kind, account, context, livemode, created = values
-        event_id = text_of(event_id, what="event id", where="$.id")
-        if isinstance(event_id, Unreadable):
-            return event_id
-        event_type = text_of(event_type, what="event type", where="$.type")
-        if isinstance(event_type, Unreadable):
-            return event_type
-        thin = kind == "v2.core.event"
-        account = optional_text_of(
-            context if thin else account, what="account", where="$.context" if thin else "$.account"
-        )
-        if isinstance(account, Unreadable):
-            return account
+        thin = kind == "v2.core.event"  # has no account; its context says whose event it is
         environment = _environment(livemode)
-        return Identity(
+        return name_event(
+            _THIN if thin else _SNAPSHOT,
             event_id=event_id,
             event_type=event_type,
-            account=account,
+            account=context if thin else account,
             environment=environment,
-            created_at=time_of(created),
+            created=created,
             ignore=self._other_mode(environment),
         )
 
@@ -151,7 +143,7 @@ def _environment(livemode: object) -> str:
 def _parts(header: str) -> tuple[str, int, list[bytes]] | Rejected:
     """Split ``t=...,v1=...,v1=...``; give the time as signed, the time as a number, and every well-formed ``v1``."""
     times: list[str] = []
-    digests: list[str] = []
+    signatures: list[str] = []
     for item in header.split(","):
         name, equals, value = item.partition("=")
         if not equals:
@@ -159,17 +151,13 @@ def _parts(header: str) -> tuple[str, int, list[bytes]] | Rejected:
         if name == "t":
             times.append(value)
         elif name == "v1":
-            digests.append(value)
+            signatures.append(value)
     if not times:
         return Rejected("timestamp_missing", "stripe-signature header malformed: no t")
     signed_at = unix_time(times[0])
     if signed_at is None or len(times) > 1:
         return Rejected("timestamp_malformed", "stripe-signature header malformed: t is not one unix time")
-    if not digests:
-        return Rejected("signature_version", "no supported signature version in the stripe-signature header")
-    candidates = [digest for text in digests if (digest := lower_hex(text, _DIGEST_BYTES))]
-    if not candidates:
-        return Rejected(
-            "signature_malformed", "stripe-signature header malformed: v1 is not 64 lower-case hex digits"
-        )
+    candidates = digests(signatures, encoding="hex", size=_DIGEST_BYTES, header=_HEADER)
+    if isinstance(candidates, Rejected):
+        return candidates
     return times[0], signed_at, candidates
