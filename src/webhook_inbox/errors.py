@@ -11,6 +11,7 @@ Name everything that can go wrong, once, for whoever has to act on it.
     │   └── SchemaVersionError         says which side to upgrade, and how
     ├── HandlerError                   the user's handler did not finish its event
     │   ├── HandlerFailedError         it raised
+    │   ├── HandlerNotYetError         it asked to be run again later
     │   ├── HandlerTimeoutError        it took longer than handler_seconds_max
     │   └── TransactionEndedError      it committed, rolled back or aborted the transaction it was given
     ├── PayloadError                   the body is no JSON that can be read (raised where the payload is first used)
@@ -100,6 +101,16 @@ class HandlerFailedError(HandlerError):
     """Wrap what a handler raised, kept as ``__cause__``."""
 
     code = "handler_failed"
+
+
+class HandlerNotYetError(HandlerError):
+    """Say that a handler asked to be run again, in *retry_in_seconds*."""
+
+    code = "not_yet"
+
+    def __init__(self, message: str, *, retry_in_seconds: float) -> None:
+        super().__init__(message)
+        self.retry_in_seconds = retry_in_seconds
 
 
 class HandlerTimeoutError(HandlerError):

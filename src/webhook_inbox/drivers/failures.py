@@ -8,7 +8,7 @@ Sort what PostgreSQL and handlers raise, by SQLSTATE and never by text.
 | deadlock, serialization failure | 40001, 40P01 | ConflictError: the transaction runs again at once |
 | lock not available in time | 55P03 | KeyBusyError for our statements, the handler's failure for its own |
 | time limits of the server | 57014, 25P03, 25P04 | HandlerTimeoutError in a handler, else StoreUnavailableError |
-| our own refusal of a handler's COMMIT | WI001 | TransactionEndedError |
+| our own refusal of a handler's COMMIT; a swallowed error | WI001, 25P02 | TransactionEndedError in a handler |
 | the schema is not there | 3F000, 42P01, 42703 | SchemaVersionError for our statements |
 | anything else | | StatementError for our statements, HandlerFailedError for a handler's |
 
@@ -40,6 +40,7 @@ _UNAVAILABLE_CLASSES = ("08", "53", "57", "58")
 _READ_ONLY = "25006"
 _KEY_BUSY = "55P03"
 _ENDED = "WI001"
+_ABORTED = "25P02"
 _NO_SCHEMA = frozenset({"3F000", "42P01", "42703"})
 
 
@@ -84,6 +85,11 @@ def handler_error(error: BaseException, *, handler: str, broken: bool) -> InboxE
     if _ENDED in states:
         return TransactionEndedError(
             f"{handler} tried to commit the transaction it was given; nothing is applied"
+        )
+    if states[:1] == [_ABORTED]:
+        return TransactionEndedError(
+            f"{handler} swallowed a database error and went on; nothing is applied. "
+            "Let the error rise, or contain it in a savepoint"
         )
     if _TIME_LIMITS.intersection(states):
         return HandlerTimeoutError(f"{handler} ran into a time limit of the server (SQLSTATE {states[0]})")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 
 from webhook_inbox.errors import (
     HandlerError,
+    HandlerNotYetError,
     HandlerTimeoutError,
     InboxError,
     KeyBusyError,
@@ -15,10 +17,10 @@ from webhook_inbox.errors import (
 )
 from webhook_inbox.model.receipt import EventResult, Receipt
 from webhook_inbox.model.states import Outcome
-from webhook_inbox.model.steering import NotYet
 from webhook_inbox.sources.source import Answer, Rejected
 
 RETRY_AFTER_SECONDS = 5
+_SHOWN_NAME = re.compile(r"[A-Za-z0-9._~-]{1,100}")
 # What a delivery of several events came to: that of the event that is least settled.
 _LEAST_SETTLED_FIRST = (
     Outcome.UNAVAILABLE,
@@ -63,18 +65,37 @@ def refused(status: int, reason: str, message: str, headers: tuple[tuple[str, st
     return _receipt(status, Outcome.REJECTED, body, reason=reason, headers=headers)
 
 
+def unknown_endpoint(name: str = "") -> Receipt:
+    """Refuse a path that leads nowhere, without telling which ones lead somewhere; *name* is shown only where it could be one."""
+    named = f" {name!r}" if _SHOWN_NAME.fullmatch(name) else ""
+    return refused(
+        404, "unknown_endpoint", f"no endpoint{named} here; deliveries are posted to /{{endpoint}}"
+    )
+
+
+def wrong_method(handshakes: frozenset[str]) -> Receipt:
+    """Refuse a method; *handshakes* are those that the source takes beside POST."""
+    allow = ", ".join(["POST", *sorted(handshakes)])
+    return refused(405, "method", f"deliveries come by POST; allowed here: {allow}", (("allow", allow),))
+
+
+def body_too_large(bytes_max: int) -> Receipt:
+    """Refuse a body for its size."""
+    return refused(413, "body_too_large", f"the body is over {bytes_max} bytes (setting body_bytes_max)")
+
+
 def unavailable(reason: str, message: str, *, retry_after: float = RETRY_AFTER_SECONDS) -> Receipt:
     """Ask the sender to come again: nothing is acknowledged (P-ACK)."""
     body = {"outcome": Outcome.UNAVAILABLE, "reason": reason, "error": message}
     return _receipt(503, Outcome.UNAVAILABLE, body, reason=reason, retry_after=retry_after)
 
 
-def failed(error: InboxError | NotYet) -> Receipt:
+def failed(error: InboxError) -> Receipt:
     """Answer what raised out of a plan; the texts are constant, details are in the log (P-QUIET, P-CALM)."""
     match error:
-        case NotYet():
+        case HandlerNotYetError():
             return unavailable(
-                "not_yet", "not possible yet; send it again", retry_after=error.retry_in_seconds
+                error.code, "not possible yet; send it again", retry_after=error.retry_in_seconds
             )
         case HandlerTimeoutError():
             return _handler_failed(error, "the handler ran out of time; nothing is applied, send it again")

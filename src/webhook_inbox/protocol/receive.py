@@ -17,7 +17,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
-from webhook_inbox.errors import ConfigurationError, ConflictError, HandlerError, InboxError, StoreError
+from webhook_inbox.errors import ConflictError, HandlerError, HandlerNotYetError, InboxError
 from webhook_inbox.model.arrival import Arrival
 from webhook_inbox.model.delivery import Delivery
 from webhook_inbox.model.event import EventKey
@@ -26,7 +26,6 @@ from webhook_inbox.model.headers import SECRET_HEADERS
 from webhook_inbox.model.receipt import EventResult, Receipt
 from webhook_inbox.model.secret import Secret
 from webhook_inbox.model.states import Outcome, State
-from webhook_inbox.model.steering import NotYet
 from webhook_inbox.protocol import answers
 from webhook_inbox.protocol.endpoint import EndpointPlan
 from webhook_inbox.protocol.handlers import Kind
@@ -110,10 +109,8 @@ def receive(endpoint: EndpointPlan, delivery: Delivery, inbox: Receiving) -> Flo
     """
     try:
         return (yield from _receive(endpoint, delivery, inbox))
-    except (InboxError, NotYet) as error:
-        _log_failure(endpoint, error)
-        inbox.report(endpoint.name, error.__cause__ or error)
-        return answers.failed(error)
+    except InboxError as error:
+        return _failed(endpoint, (), error, inbox)
 
 
 def _receive(endpoint: EndpointPlan, delivery: Delivery, inbox: Receiving) -> Flow[Receipt]:
@@ -154,10 +151,12 @@ def _record(endpoint: EndpointPlan, items: list[Item], inbox: Receiving) -> Flow
         handler_seconds_max=settings.handler_seconds_max,
     )
     kind = next((handler.kind for item in items for handler in item.handlers), None)
-    if len(items) == 1:
-        result = yield from _transact(lambda: record_one(items[0], to), kind)
-        return answers.accepted([result])
-    return answers.accepted((yield from _transact(lambda: record_batch(items, to), kind)))
+    try:
+        if len(items) == 1:
+            return answers.accepted([(yield from _transact(lambda: record_one(items[0], to), kind))])
+        return answers.accepted((yield from _transact(lambda: record_batch(items, to), kind)))
+    except InboxError as error:
+        return _failed(endpoint, keys, error, inbox)
 
 
 def _transact(plan: Callable[[], Plan[T]], kind: Kind | None) -> Flow[T]:
@@ -179,16 +178,9 @@ def _transact(plan: Callable[[], Plan[T]], kind: Kind | None) -> Flow[T]:
 
 def _refusal(endpoint: EndpointPlan, delivery: Delivery) -> Receipt | None:
     if delivery.method != "POST" and delivery.method not in endpoint.source.methods:
-        allow = ", ".join(["POST", *sorted(endpoint.source.methods)])
-        return answers.refused(
-            405, "method", f"deliveries come by POST; allowed here: {allow}", (("allow", allow),)
-        )
+        return answers.wrong_method(endpoint.source.methods)
     if len(delivery.body) > endpoint.body_bytes_max:
-        return answers.refused(
-            413,
-            "body_too_large",
-            f"the body is over {endpoint.body_bytes_max} bytes (setting body_bytes_max)",
-        )
+        return answers.body_too_large(endpoint.body_bytes_max)
     return None
 
 
@@ -259,21 +251,22 @@ def _without_record(endpoint: EndpointPlan, items: list[Item]) -> Receipt | None
     return answers.accepted(list(dropped))
 
 
-def _log_failure(endpoint: EndpointPlan, error: InboxError | NotYet) -> None:
+def _failed(
+    endpoint: EndpointPlan, keys: tuple[EventKey, ...], error: InboxError, inbox: Receiving
+) -> Receipt:
+    """Log what made a delivery fail, once, without what the exception says, and answer it (P-QUIET)."""
+    where = f"endpoint {endpoint.name}" + (f", event {_shown(keys)}" if keys else "")
     match error:
-        case NotYet():
-            _log.info(
-                "endpoint %s: the handler asked to come again in %ss", endpoint.name, error.retry_in_seconds
-            )
-        case HandlerError():
+        case HandlerNotYetError():
+            _log.info("%s: the handler asked to come again in %ss", where, error.retry_in_seconds)
+            return answers.failed(error)
+        case HandlerError() if error.__cause__ is not None:
             failure = describe(error)
-            _log.error(
-                "endpoint %s: %s: %s\n  %s", endpoint.name, error.code, failure, "\n  ".join(failure.frames)
-            )
-        case ConfigurationError() | StoreError():
-            _log.error("endpoint %s: %s: %s", endpoint.name, error.code, error)
+            _log.error("%s: %s: %s\n  %s", where, error.code, failure, "\n  ".join(failure.frames))
         case _:
-            _log.error("endpoint %s: %s: %s", endpoint.name, error.code, describe(error))
+            _log.error("%s: %s: %s", where, error.code, error)
+    inbox.report(endpoint.name, error.__cause__ or error)
+    return answers.failed(error)
 
 
 def _shown(keys: tuple[EventKey, ...]) -> str:

@@ -25,6 +25,7 @@ from typing import Any, assert_never
 
 from webhook_inbox.errors import (
     HandlerError,
+    HandlerNotYetError,
     KeyBusyError,
     StatementError,
     StoreUnavailableError,
@@ -78,7 +79,8 @@ class Recording:
     @property
     def begin(self) -> Begin:
         """Give the step that opens a transaction under these limits."""
-        return Begin(self.sql.begin, {"handler_ms": round(self.handler_seconds_max * 1000)})
+        # The server's limit comes a second after ours, which can say better what happened.
+        return Begin(self.sql.begin, {"handler_ms": round(self.handler_seconds_max * 1000) + 1000})
 
     def record(self, arrival: Arrival, *, lock_timeout: str, open_: bool) -> One:
         """Give the step that records *arrival*; *open_* where a handler will run before it is marked."""
@@ -261,7 +263,9 @@ def _duplicate_within(arrival: Arrival, to: Recording) -> Plan[EventResult]:
 
 def _settle(item: Item, steering: Steering, reviews: tuple[Review, ...], to: Recording) -> Plan[EventResult]:
     if isinstance(steering, NotYet):
-        raise steering
+        raise HandlerNotYetError(
+            "the handler asked to be run again", retry_in_seconds=steering.retry_in_seconds
+        )
     before = yield to.begin
     result = yield from _record_settled(_settled(item.arrival, steering), reviews, before[0], to)
     yield Commit()
