@@ -1,0 +1,62 @@
+"""Send a receipt back, to a client that may be gone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from webhook_inbox.http.messages import Scope, Send
+from webhook_inbox.model.receipt import Receipt
+
+_CLIENT_ERRORS = range(400, 500)
+
+
+async def send_receipt(receipt: Receipt, send: Send, *, more_body: bool = False) -> None:
+    """
+    Send *receipt* as an ASGI response.
+
+    A client that has hung up is no error: its event is settled, and the provider's resend will hear of it.
+
+    Args:
+        more_body: Whether to leave the response open; close it with ``finish``.
+    """
+    length = str(len(receipt.body)).encode()
+    headers = [(name.encode("latin-1"), _one_line(value)) for name, value in receipt.headers]
+    try:
+        await send(
+            {
+                "type": "http.response.start",
+                "status": receipt.status,
+                "headers": [*headers, (b"content-length", length)],
+            }
+        )
+        await send({"type": "http.response.body", "body": receipt.body, "more_body": more_body})
+    except (
+        OSError
+    ):  # what a server raises for a client that is gone (ASGI specification, HTTP "Disconnected Client")
+        return
+
+
+async def finish(send: Send) -> None:
+    """End a response that was left open."""
+    try:
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+    except OSError:
+        return
+
+
+def closing(receipt: Receipt, scope: Scope) -> Receipt:
+    """
+    Have a 4xx close its connection: where a request was not understood, nobody can be sure where the next one begins.
+
+    HTTP/2 and later have no such header (RFC 9113, section 8.2.2).
+    """
+    if receipt.status not in _CLIENT_ERRORS or not str(scope.get("http_version", "1.1")).startswith("1"):
+        return receipt
+    return replace(receipt, headers=(*receipt.headers, ("connection", "close")))
+
+
+def _one_line(value: str) -> bytes:
+    """Encode a header value; a control character in it would end the header (response splitting), so none is sent."""
+    if not value.isprintable():
+        value = "".join(character for character in value if character.isprintable())
+    return value.encode("latin-1", "replace")

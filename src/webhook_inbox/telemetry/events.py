@@ -1,0 +1,79 @@
+"""
+Name every log event of the receiver once: its level, its text, and what an operator does about it.
+
+Records go to the standard library's logger ``webhook_inbox``; each carries its event's name as the attribute
+``event``, so that a filter or a JSON formatter need not read the text. No text has a place for a payload, a secret or
+a signature (P-QUIET).
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+_log = logging.getLogger("webhook_inbox")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogEvent:
+    """
+    Describe one kind of log record.
+
+    Attributes:
+        name: Stable; what alerts are written against.
+        level: Of ``logging``.
+        text: With ``%s`` places.
+        meaning: What happened, and what to do about it.
+    """
+
+    name: str
+    level: int
+    text: str
+    meaning: str
+
+    def log(self, *values: object) -> None:
+        """Write one record with *values* in the places of the text."""
+        _log.log(self.level, self.text, *values, extra={"event": self.name})
+
+
+REQUEST_REFUSED = LogEvent(
+    name="request_refused",
+    level=logging.INFO,
+    text="endpoint %s refused a request: %s",
+    meaning=(
+        "Headers, encoding, framing or the body's speed were outside the limits; nothing was stored. "
+        "From a real provider: raise the limit that the reason names."
+    ),
+)
+DELIVERY_TOO_LARGE = LogEvent(
+    name="delivery_too_large",
+    level=logging.WARNING,
+    text="endpoint %s refused a body of %s bytes, over its %s (setting body_bytes_max); %s",
+    meaning=(
+        "A body over the endpoint's limit; nothing was stored. If your provider sent it, raise ``body_bytes_max`` "
+        "and have the delivery sent again, by the id in the line."
+    ),
+)
+BODY_CONSUMED = LogEvent(
+    name="body_consumed",
+    level=logging.ERROR,
+    text="endpoint %s: %s",
+    meaning=(
+        "A middleware or the framework has read the request's body before the inbox; the sender heard 503. "
+        "Mount the inbox outside of that middleware."
+    ),
+)
+REQUEST_FAILED = LogEvent(
+    name="request_failed",
+    level=logging.ERROR,
+    text="endpoint %s: unexpected %s\n  %s",
+    meaning="A defect, of ours or of code that the user gave us; the sender heard 503. Report the frames.",
+)
+ANSWER_UNSENT = LogEvent(
+    name="answer_unsent",
+    level=logging.ERROR,
+    text="endpoint %s: the answer could not be sent: %s\n  %s",
+    meaning="The HTTP server refused the answer; the event is settled, and the provider's resend hears of it.",
+)
+
+LOG_EVENTS = (ANSWER_UNSENT, BODY_CONSUMED, DELIVERY_TOO_LARGE, REQUEST_FAILED, REQUEST_REFUSED)
