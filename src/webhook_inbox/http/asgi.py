@@ -17,10 +17,10 @@ from typing import TypeAlias
 from webhook_inbox.errors import BodyConsumedError
 from webhook_inbox.http.answer import closing, finish, send_receipt
 from webhook_inbox.http.body import LINGER_BYTES_MAX, Body
-from webhook_inbox.http.intake import take_delivery
 from webhook_inbox.http.lifespan import Lifespan, run_lifespan
 from webhook_inbox.http.limits import check_url
 from webhook_inbox.http.messages import Receive, Scope, Send
+from webhook_inbox.http.request import take_delivery
 from webhook_inbox.http.route import names_in
 from webhook_inbox.model.delivery import Delivery
 from webhook_inbox.model.failure import describe
