@@ -250,7 +250,10 @@ class Inbox:
         """
         plan = self._known(endpoint)
         read = await read_request(request, plan)
-        return read if isinstance(read, Receipt) else await self._deliver(plan, read)
+        if isinstance(read, Receipt):
+            self._metrics.count(plan.name, read)
+            return read
+        return await self._deliver(plan, read)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
