@@ -26,8 +26,9 @@ _FLOAT_CHARS_MAX = (
     sys.float_info.dig + 1
 )  # that many digits and a point come back from a float as they went in
 _BOM = b"\xef\xbb\xbf"
-# Strings are skipped whole, so that brackets inside them do not count; possessive, so no backtracking.
-_TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*+"|[\[{]|[\]}]', re.DOTALL)
+# Strings are skipped whole, so that brackets inside them do not count. One pass whatever is sent: possessive, so nothing
+# is tried twice, and a string that never ends is skipped as well, so that the search does not begin anew inside it.
+_TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
 
 
 def parse_payload(body: bytes) -> Any:  # noqa: ANN401 - any JSON value
