@@ -11,7 +11,8 @@ from typing import Any, TypeVar, Unpack
 from webhook_inbox.errors import ConfigurationError
 from webhook_inbox.http.asgi import AsgiReceiver
 from webhook_inbox.http.ops import OpsApp
-from webhook_inbox.http.request import read_request
+from webhook_inbox.http.request import HttpRequest, read_request
+from webhook_inbox.http.route import names_in
 from webhook_inbox.model.delivery import Delivery
 from webhook_inbox.model.failure import describe
 from webhook_inbox.model.headers import HeaderPairs, Headers
@@ -236,19 +237,20 @@ class Inbox:
         receipt = self._service.receive_sync(plan, _delivery(method, url, headers, body))
         return self._told(plan, receipt, started)
 
-    async def receive_request(self, endpoint: str, request: Any) -> Receipt:  # noqa: ANN401 - Starlette's or FastAPI's Request
+    async def receive_request(self, request: HttpRequest, *, endpoint: str | None = None) -> Receipt:
         """
         Take in one delivery within your own Starlette or FastAPI route: the body is read here, under our limits.
 
         Args:
-            endpoint: A name given to ``endpoint``.
             request: The framework's request, its body not read yet.
+            endpoint: A name given to ``endpoint``; where it is not given, the last segment of the request's path names it, or it is
+                the only endpoint there is.
 
         Raises:
             BodyConsumedError: The framework has read the body already.
             ConfigurationError: There is no such endpoint.
         """
-        plan = self._known(endpoint)
+        plan = self._known(endpoint) if endpoint is not None else self._meant(request)
         read = await read_request(request, plan)
         if isinstance(read, Receipt):
             self._metrics.count(plan.name, read)
@@ -285,6 +287,16 @@ class Inbox:
     def _find(self, name: str) -> EndpointPlan | None:
         endpoint = self._endpoints.get(name)
         return None if endpoint is None else endpoint.plan
+
+    def _meant(self, request: HttpRequest) -> EndpointPlan:
+        named = (plan for name in names_in(request.scope) if (plan := self._find(name)) is not None)
+        if (plan := next(named, None)) is not None:
+            return plan
+        if len(self._endpoints) == 1:
+            return next(iter(self._endpoints.values())).plan
+        raise ConfigurationError(
+            "the path names no endpoint; say which: inbox.receive_request(request, endpoint=...)"
+        )
 
     def _known(self, name: str) -> EndpointPlan:
         if (plan := self._find(name)) is None:
