@@ -12,7 +12,6 @@ from webhook_inbox.errors import ConfigurationError
 from webhook_inbox.http.asgi import AsgiReceiver
 from webhook_inbox.http.ops import OpsApp
 from webhook_inbox.http.request import HttpRequest, read_request
-from webhook_inbox.http.route import names_in
 from webhook_inbox.model.delivery import Delivery
 from webhook_inbox.model.failure import describe
 from webhook_inbox.model.headers import HeaderPairs, Headers
@@ -141,10 +140,12 @@ class Inbox:
         Args:
             name: 1 to 100 letters, digits, ``.``, ``_``, ``~``, ``-``; part of the event key, so it never changes.
             source: Who sends, with the secrets; see ``webhook_inbox.sources``.
-            mode: ``inline``: the handler runs in the request, in the transaction that records the event; a failure is answered 500
-                and the provider's redelivery is the retry.
-            unhandled: What becomes of an event type without a handler: ``record`` it as ignored, ``drop`` it, or ``refuse`` it with 503.
-            keep: ``body`` keeps the exact bytes; ``digest`` keeps their SHA-256 and *keep_fields* once the event is processed.
+            mode: ``inline``: the handler runs in the request, in the transaction that records the event; a
+                failure is answered 500 and the provider's redelivery is the retry.
+            unhandled: What becomes of an event type without a handler: ``record`` it as ignored, ``drop`` it,
+                or ``refuse`` it with 503.
+            keep: ``body`` keeps the exact bytes; ``digest`` keeps their SHA-256 and *keep_fields* once the
+                event is processed.
             keep_fields: Dotted paths into the payload, for instance ``data.object.id``.
             settings: Overrides for this endpoint.
 
@@ -171,7 +172,8 @@ class Inbox:
         """
         Call *hook* with (endpoint name, exception) for each exception that made a delivery fail, once.
 
-        Logs and answers leave out what an exception says, since it may quote the payload; this hook gets the exception itself.
+        Logs and answers leave out what an exception says, since it may quote the payload; this hook gets the
+        exception itself.
         """
         self._error_hooks.append(hook)
         return hook
@@ -185,8 +187,8 @@ class Inbox:
         """
         Give the ASGI app that providers post to: ``POST /{endpoint}``.
 
-        It mounts anywhere. Run by itself it starts and stops with the server; mounted in another app it opens connections when they
-        are first needed, and ``running`` or ``lifespan`` closes them.
+        It mounts anywhere. Run by itself it starts and stops with the server; mounted in another app it opens
+        connections when they are first needed, and ``running`` or ``lifespan`` closes them.
         """
         return AsgiReceiver(
             find=self._find,
@@ -197,7 +199,10 @@ class Inbox:
         )
 
     def ops(self) -> OpsApp:
-        """Give the ASGI app for operators: ``/healthz``, ``/readyz``, ``/metrics``; never mount it where providers reach it."""
+        """
+        Give the ASGI app for operators: ``/healthz``, ``/readyz``, ``/metrics``; never mount it where
+        providers reach it.
+        """
         return OpsApp(check=self._service.check, metrics=self._metrics)
 
     async def receive(
@@ -243,8 +248,8 @@ class Inbox:
 
         Args:
             request: The framework's request, its body not read yet.
-            endpoint: A name given to ``endpoint``; where it is not given, the last segment of the request's path names it, or it is
-                the only endpoint there is.
+            endpoint: A name given to ``endpoint``; where it is not given, the last segment of the request's
+                path names it, or it is the only endpoint there is.
 
         Raises:
             BodyConsumedError: The framework has read the body already.
@@ -289,8 +294,8 @@ class Inbox:
         return None if endpoint is None else endpoint.plan
 
     def _meant(self, request: HttpRequest) -> EndpointPlan:
-        named = (plan for name in names_in(request.scope) if (plan := self._find(name)) is not None)
-        if (plan := next(named, None)) is not None:
+        last_segment = str(request.scope["path"]).rstrip("/").rpartition("/")[2]
+        if (plan := self._find(last_segment)) is not None:
             return plan
         if len(self._endpoints) == 1:
             return next(iter(self._endpoints.values())).plan

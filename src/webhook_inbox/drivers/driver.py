@@ -1,8 +1,9 @@
 """
 Say what a driver is: who runs plans on real connections.
 
-A driver borrows a connection, runs one plan on it to the end, and gives the connection back idle, whatever happened: a plan that ends
-with its transaction open is rolled back, and a connection that cannot be is closed (P-ONCE).
+A driver borrows a connection, runs one plan on it to the end, and gives the connection back idle, whatever
+happened: a plan that ends with its transaction open is rolled back, and a connection that cannot be is closed
+(P-ONCE).
 """
 
 from __future__ import annotations

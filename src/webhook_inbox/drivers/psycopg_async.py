@@ -184,8 +184,8 @@ class AsyncPsycopgDriver:
         try:
             return await self._run_once(plan)
         except NotBegunError:
-            # The pool handed out a connection that had died while idle (a restart, a failover). Nothing was begun on it, so nothing
-            # can have been applied: look at the others, and try once more.
+            # The pool handed out a connection that had died while idle (a restart, a failover). Nothing was
+            # begun on it, so nothing can have been applied: look at the others, and try once more.
             await (await self._open_pool()).check()
         try:
             return await self._run_once(plan)
@@ -252,7 +252,10 @@ async def _execute(
 
 @asynccontextmanager
 async def _in_our_mode(conn: psycopg.AsyncConnection[Any]) -> AsyncIterator[None]:
-    """Run in READ COMMITTED, with every statement inside a transaction; a user's own pool gets its connection back as it was."""
+    """
+    Run in READ COMMITTED, with every statement inside a transaction; a user's own pool gets its connection
+    back as it was.
+    """
     if conn.info.transaction_status is not TransactionStatus.IDLE:
         raise StoreUnavailableError("the pool gave a connection that is not idle")
     before = conn.autocommit, conn.isolation_level

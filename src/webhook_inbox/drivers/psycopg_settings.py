@@ -11,7 +11,8 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from webhook_inbox.errors import ConfigurationError, StoreUnavailableError
 from webhook_inbox.model.settings import Settings
 
-# A connection that saw one of these is alive, but its server will not serve us again soon; so are its neighbours in the pool.
+# A connection that saw one of these is alive, but its server will not serve us again soon; so are its
+# neighbours in the pool.
 STALE_POOL_SQLSTATES = frozenset({"25006", "57P01", "57P02", "57P03", "57P05"})
 
 # A peer that vanished without a word is noticed within seconds, not hours. What the user's DSN says wins.
@@ -65,6 +66,6 @@ def connect_arguments(dsn: str, settings: Settings) -> dict[str, Any]:
 def pool_exhausted(settings: Settings) -> StoreUnavailableError:
     """Say that no connection came free, or none could be made."""
     return StoreUnavailableError(
-        f"no database connection within {settings.connection_wait_seconds}s: the server is away, or all {settings.connections_max} "
-        "are busy (settings connection_wait_seconds, connections_max)"
+        f"no database connection within {settings.connection_wait_seconds}s: the server is away, or all "
+        f"{settings.connections_max} are busy (settings connection_wait_seconds, connections_max)"
     )

@@ -168,8 +168,8 @@ class PsycopgDriver:
         try:
             return self._run_once(plan)
         except NotBegunError:
-            # The pool handed out a connection that had died while idle (a restart, a failover). Nothing was begun on it, so nothing
-            # can have been applied: look at the others, and try once more.
+            # The pool handed out a connection that had died while idle (a restart, a failover). Nothing was
+            # begun on it, so nothing can have been applied: look at the others, and try once more.
             self._open_pool().check()
         try:
             return self._run_once(plan)
@@ -228,7 +228,10 @@ def _execute(conn: psycopg.Connection[Any], statement: Statement, params: Params
 
 @contextmanager
 def _in_our_mode(conn: psycopg.Connection[Any]) -> Iterator[None]:
-    """Run in READ COMMITTED, with every statement inside a transaction; a user's own pool gets its connection back as it was."""
+    """
+    Run in READ COMMITTED, with every statement inside a transaction; a user's own pool gets its connection
+    back as it was.
+    """
     if conn.info.transaction_status is not TransactionStatus.IDLE:
         raise StoreUnavailableError("the pool gave a connection that is not idle")
     before = conn.autocommit, conn.isolation_level

@@ -66,7 +66,10 @@ def refused(status: int, reason: str, message: str, headers: tuple[tuple[str, st
 
 
 def unknown_endpoint(name: str = "") -> Receipt:
-    """Refuse a path that leads nowhere, without telling which ones lead somewhere; *name* is shown only where it could be one."""
+    """
+    Refuse a path that leads nowhere, without telling which ones lead somewhere; *name* is shown only where it
+    could be one.
+    """
     named = f" {name!r}" if _SHOWN_NAME.fullmatch(name) else ""
     return refused(
         404, "unknown_endpoint", f"no endpoint{named} here; deliveries are posted to /{{endpoint}}"

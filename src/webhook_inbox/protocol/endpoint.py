@@ -64,8 +64,8 @@ class EndpointPlan:
         _choice(self.name, "keep", self.keep, ("body", "digest"))
         if self.mode == "inline" and not self.source.redelivers:
             raise ConfigurationError(
-                f"endpoint {self.name}: {self.source.provider} does not send again after a failure, so an inline handler that fails "
-                "once would lose the event"
+                f"endpoint {self.name}: {self.source.provider} does not send again after a failure, "
+                "so an inline handler that fails once would lose the event"
             )
         if self.keep_fields and self.keep != "digest":
             raise ConfigurationError(

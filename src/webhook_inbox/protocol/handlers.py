@@ -120,8 +120,8 @@ class Handlers:
                 raise ConfigurationError(f"{handler.name} is registered twice for {handler.pattern.text!r}")
             if other.kind != handler.kind and other.pattern.overlaps(handler.pattern):
                 raise ConfigurationError(
-                    f"{other.name} ({other.kind}) and {handler.name} ({handler.kind}) would share the transaction of one "
-                    f"{handler.pattern.text!r} event; write both as def or both as async def"
+                    f"{other.name} ({other.kind}) and {handler.name} ({handler.kind}) would share the "
+                    f"transaction of one {handler.pattern.text!r} event; write both as def or both as async def"
                 )
         self._handlers.append(handler)
 

@@ -14,7 +14,7 @@ from typing import Any
 from webhook_inbox.errors import SchemaVersionError, StoreUnavailableError
 from webhook_inbox.protocol.steps import All, Begin, Commit, One, Plan, Rollback, Script
 from webhook_inbox.sql.migrations import Migration, bootstrap, migrations
-from webhook_inbox.sql.statements import Statements, quoted_identifier
+from webhook_inbox.sql.statements import Statements
 
 PARTITION_DAYS_AHEAD = 30
 
@@ -126,8 +126,8 @@ def check_schema(schema: str) -> Plan[None]:
         return
     if status.applied > status.known:
         raise SchemaVersionError(
-            f"schema {schema!r} is at version {status.applied} and needs a release that knows version {status.serves_from} or later; "
-            f"this one knows {status.known}: upgrade webhook-inbox"
+            f"schema {schema!r} is at version {status.applied} and needs a release that knows "
+            f"version {status.serves_from} or later; this one knows {status.known}: upgrade webhook-inbox"
         )
     found = f"at version {status.applied}" if status.applied else "not there"
     raise SchemaVersionError(
@@ -148,22 +148,3 @@ def check_ready(schema: str) -> Plan[None]:
     yield Rollback()
     if row[0]:
         raise StoreUnavailableError("the database is read-only (a failover?)", sqlstate="25006")
-
-
-def migration_script(schema: str) -> str:
-    """
-    Give all migrations of *schema* as one SQL script for psql; running it again changes nothing that it recorded
-    before.
-    """
-    parts = [
-        f"-- webhook-inbox: the schema {schema!r}, from nothing to version {migrations(schema)[-1].version}.",
-        "BEGIN;",
-        bootstrap(schema),
-    ]
-    table = quoted_identifier(schema) + ".migrations"
-    for step in migrations(schema):
-        parts += [
-            step.text,
-            f"INSERT INTO {table} (version, name, serves_from) VALUES ({step.version}, '{step.name}', {step.serves_from});",
-        ]
-    return "\n".join([*parts, "COMMIT;", ""])

@@ -33,7 +33,7 @@ from webhook_inbox.protocol.migrate import check_schema
 from webhook_inbox.protocol.record import Item, Recording, record_batch, record_one
 from webhook_inbox.protocol.steps import Plan
 from webhook_inbox.protocol.tx import json_text
-from webhook_inbox.sources.source import Identity, Reading, Rejected, Unreadable
+from webhook_inbox.sources.source import Reading, Rejected, Unreadable
 from webhook_inbox.sql.statements import Statements
 
 _log = logging.getLogger("webhook_inbox")

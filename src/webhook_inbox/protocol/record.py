@@ -7,11 +7,12 @@ Record events inline: the heart of the product, as plans.
       mark_processed        the last write; no row back: the handler ended the transaction it was given (P-ONCE)
     COMMIT                  and only now 2xx (P-ACK)
 
-A failure anywhere raises out of the plan, and the driver rolls back: nothing is stored, the sender hears 5xx, and its redelivery is the
-retry. A handler that raises Ignore or GiveUp rolls back too; its verdict and its reviews are then recorded in a transaction of their
-own, which meets the unique key like any other.
+A failure anywhere raises out of the plan, and the driver rolls back: nothing is stored, the sender hears 5xx,
+and its redelivery is the retry. A handler that raises Ignore or GiveUp rolls back too; its verdict and its
+reviews are then recorded in a transaction of their own, which meets the unique key like any other.
 
-The events of one body share one transaction, in the order of their keys so that two deliveries cannot deadlock, each within a savepoint
+The events of one body share one transaction, in the order of their keys so that two deliveries cannot
+deadlock, each within a savepoint
 of its own: one that fails is recorded as waiting for the worker, and never holds its mates (P-FLOW).
 """
 
@@ -19,7 +20,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from functools import partial
 from typing import Any, assert_never
 
@@ -46,6 +46,7 @@ from webhook_inbox.protocol.steps import (
     Release,
     Rollback,
     RollbackTo,
+    Row,
     Run,
     Savepoint,
     Session,
@@ -129,7 +130,8 @@ def record_batch(items: Sequence[Item], to: Recording) -> Plan[tuple[EventResult
     Record the events of one body in one transaction, each in a savepoint of its own.
 
     Returns:
-        One result per item, in the order of *items*. ``unavailable`` where a rival holds that one's key: it is not stored, its mates are.
+        One result per item, in the order of *items*. ``unavailable`` where a rival holds that one's key: it
+        is not stored, its mates are.
 
     Raises:
         StoreError: The database did not do it; nothing of the body is stored by this run.
@@ -171,7 +173,7 @@ def _record_within(item: Item, lock_timeout: str, to: Recording) -> Plan[EventRe
 
 
 def _run_handlers(
-    item: Item, recorded: Any, to: Recording
+    item: Item, recorded: Row, to: Recording
 ) -> Plan[tuple[Steering | None, tuple[Review, ...]]]:
     inbox_id, received_at = recorded[0], recorded[1]
     event = item.arrival.event(received_at=received_at, attempt=1)

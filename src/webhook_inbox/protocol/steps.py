@@ -1,9 +1,9 @@
 """
 Name the steps that a plan may ask for.
 
-A plan is a generator: it yields a step and receives its result, or has the step's error thrown into it. It never touches a socket, so
-it is written once for every driver, sync and async alike, and a test can run it step by step (design of psycopg's own
-``generators.py`` and ``waiting.py``).
+A plan is a generator: it yields a step and receives its result, or has the step's error thrown into it. It
+never touches a socket, so it is written once for every driver, sync and async alike, and a test can run it
+step by step (design of psycopg's own ``generators.py`` and ``waiting.py``).
 
     driver                          plan
       │ ── next() ─────────────────► │
@@ -86,8 +86,8 @@ class Run:
     """
     Run the user's code on the open transaction.
 
-    Gives a ``Steering`` that it raised, or None; anything else it raises is thrown into the plan as a ``HandlerError``, or as a
-    ``StoreError`` where the database is to blame.
+    Gives a ``Steering`` that it raised, or None; anything else it raises is thrown into the plan as a
+    ``HandlerError``, or as a ``StoreError`` where the database is to blame.
 
     Attributes:
         name: The handler's qualified name, for fault points and logs.

@@ -114,8 +114,8 @@ class Tx(Generic[ConnectionT]):
             aggregate_id: Which one; stored as text.
 
         Returns:
-            The message id: made from the event, the handler and the position, so that a re-run makes the same one. To be awaited in
-            an ``async def`` handler.
+            The message id: made from the event, the handler and the position, so that a re-run makes the same
+            one. To be awaited in an ``async def`` handler.
 
         Raises:
             ValueError: The payload cannot be stored as JSON.
@@ -142,7 +142,8 @@ class Tx(Generic[ConnectionT]):
     ) -> Awaitable[int]: ...
     def review(self, summary: str, *, details: Mapping[str, object] | None = None) -> Any:
         """
-        Ask a person to look at this event; commits with the effect, and is kept when the handler raises Ignore or GiveUp.
+        Ask a person to look at this event; commits with the effect, and is kept when the handler raises
+        Ignore or GiveUp.
 
         Args:
             summary: One line, for instance ``paid after void``.

@@ -77,7 +77,8 @@ class SyncFlows:
             case Transact(plan, kind):
                 if kind == "async" or self._driver is None:
                     raise ConfigurationError(
-                        "this call runs on a thread, which an async def handler or an async pool cannot serve; await inbox.receive(...)"
+                        "this call runs on a thread, which an async def handler or an async pool cannot serve; "
+                        "await inbox.receive(...)"
                     )
                 return self._driver.run(plan)
             case Pause(seconds):
@@ -165,7 +166,8 @@ class AsyncFlows:
                 await self._free.acquire()
         except TimeoutError:
             raise StoreUnavailableError(
-                f"every thread for def handlers was busy for {self._thread_wait_seconds}s (settings connections_max, connection_wait_seconds)"
+                f"every thread for def handlers was busy for {self._thread_wait_seconds}s "
+                "(settings connections_max, connection_wait_seconds)"
             ) from None
         try:
             return await asyncio.get_running_loop().run_in_executor(self._executor, self._threads.run, plan)

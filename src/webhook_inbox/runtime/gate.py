@@ -1,8 +1,9 @@
 """
 Let one copy of an event in at a time, per process; the others wait without a connection.
 
-The unique key alone would do: a second INSERT waits for the first. But each waiting INSERT holds a connection, so one slow event that
-is delivered ten times at once would take the whole pool, and other events would wait for nothing. The gate is an optimisation of that
+The unique key alone would do: a second INSERT waits for the first. But each waiting INSERT holds a
+connection, so one slow event that is delivered ten times at once would take the whole pool, and other events
+would wait for nothing. The gate is an optimisation of that
 wait, never a judge: what is a duplicate is decided by the database (P-DUP).
 """
 

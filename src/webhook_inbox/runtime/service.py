@@ -1,9 +1,9 @@
 """
 Receive deliveries for one inbox: the flows, the drivers beneath them, and their start and end.
 
-A delivery that has begun is finished: it runs in a task or thread of its own, and neither a client that hangs up nor a cancelled
-request stops it between two statements. Its caller waits a bounded time; if the answer is not known by then it hears 503 and the
-delivery goes on, to be found as a duplicate by the resend (P-ACK).
+A delivery that has begun is finished: it runs in a task or thread of its own, and neither a client that hangs
+up nor a cancelled request stops it between two statements. Its caller waits a bounded time; if the answer is
+not known by then it hears 503 and the delivery goes on, to be found as a duplicate by the resend (P-ACK).
 """
 
 from __future__ import annotations

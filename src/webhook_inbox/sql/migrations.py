@@ -72,5 +72,27 @@ def migrations(schema: str) -> tuple[Migration, ...]:
     )
 
 
+def migration_script(schema: str) -> str:
+    """
+    Give all migrations of *schema* as one script for psql, for a database that has none of them.
+
+    It is one transaction: everything or nothing.
+
+    Raises:
+        ConfigurationError: The name cannot be a PostgreSQL identifier.
+    """
+    steps = migrations(schema)
+    table = f"{quoted_identifier(schema)}.migrations"
+    parts = [
+        f"-- webhook-inbox: the schema {schema!r}, from nothing to version {steps[-1].version}.",
+        "BEGIN;",
+        bootstrap(schema),
+    ]
+    for step in steps:
+        row = f"({step.version}, '{step.name}', {step.serves_from})"
+        parts += [step.text, f"INSERT INTO {table} (version, name, serves_from) VALUES {row};"]  # noqa: S608 - our own files' names
+    return "\n".join([*parts, "COMMIT;", ""])
+
+
 def _read(name: str) -> str:
     return files("webhook_inbox.sql").joinpath("migrations", name).read_text(encoding="utf-8")
