@@ -126,12 +126,22 @@ def _receive(endpoint: EndpointPlan, delivery: Delivery, inbox: Receiving) -> Fl
     items = [
         _item(endpoint, delivery, reading, verdict.label) for reading in endpoint.source.identify(delivery)
     ]
-    if endpoint.unhandled != "record" and (settled := _without_record(endpoint, items)):
-        return settled
-    return (yield from _record(endpoint, items, inbox))
+    if refusal := _refused_type(endpoint, items):
+        return refusal
+    results = _dropped(endpoint, items)
+    kept = [position for position in range(len(items)) if position not in results]
+    if kept:
+        recorded = yield from _record(endpoint, [items[position] for position in kept], inbox)
+        if isinstance(recorded, Receipt):
+            return recorded
+        results |= dict(zip(kept, recorded, strict=True))
+    return answers.accepted([results[position] for position in range(len(items))])
 
 
-def _record(endpoint: EndpointPlan, items: list[Item], inbox: Receiving) -> Flow[Receipt]:
+def _record(
+    endpoint: EndpointPlan, items: list[Item], inbox: Receiving
+) -> Flow[tuple[EventResult, ...] | Receipt]:
+    """Give one result per item, or the receipt that asks the sender to come again."""
     settings = endpoint.settings
     keys = tuple(sorted({item.arrival.key for item in items}, key=lambda key: tuple(key.columns.values())))
     if not (yield Hold(keys, settings.duplicate_wait_seconds)):
@@ -153,8 +163,8 @@ def _record(endpoint: EndpointPlan, items: list[Item], inbox: Receiving) -> Flow
     kind = next((handler.kind for item in items for handler in item.handlers), None)
     try:
         if len(items) == 1:
-            return answers.accepted([(yield from _transact(lambda: record_one(items[0], to), kind))])
-        return answers.accepted((yield from _transact(lambda: record_batch(items, to), kind)))
+            return ((yield from _transact(lambda: record_one(items[0], to), kind)),)
+        return (yield from _transact(lambda: record_batch(items, to), kind))
     except InboxError as error:
         return _failed(endpoint, keys, error, inbox)
 
@@ -227,7 +237,7 @@ def _item(endpoint: EndpointPlan, delivery: Delivery, reading: Reading, label: s
         keep_body=endpoint.keep == "body",
         signed_id=endpoint.source.signed_id,
     )
-    return Item(arrival, handlers)
+    return Item(arrival, handlers, unhandled=not handlers and not reading.ignore)
 
 
 def _kept(endpoint: EndpointPlan, body: bytes) -> str | None:
@@ -239,16 +249,26 @@ def _kept(endpoint: EndpointPlan, body: bytes) -> str | None:
         return None  # a field that jsonb cannot hold is not worth an event
 
 
-def _without_record(endpoint: EndpointPlan, items: list[Item]) -> Receipt | None:
-    unhandled = [item.arrival for item in items if item.arrival.settled is State.IGNORED]
-    if unhandled and endpoint.unhandled == "refuse":
-        _log.warning("endpoint %s refused type %r: no handler", endpoint.name, unhandled[0].event_type)
-        return answers.unavailable("no_handler", "no handler for this type in this release; send it again")
-    items[:] = [item for item in items if item.arrival.settled is not State.IGNORED]
-    if items:
+def _refused_type(endpoint: EndpointPlan, items: list[Item]) -> Receipt | None:
+    """An older release must not swallow a type that the newer one knows: nothing of the body is stored."""
+    unhandled = [item.arrival.event_type for item in items if item.unhandled]
+    if endpoint.unhandled != "refuse" or not unhandled:
         return None
-    dropped = (EventResult(outcome=Outcome.IGNORED, event_id=arrival.key.event_id) for arrival in unhandled)
-    return answers.accepted(list(dropped))
+    _log.warning("endpoint %s refused type %s: no handler", endpoint.name, json.dumps(unhandled[0]))
+    return answers.unavailable("no_handler", "no handler for this type in this release; send it again")
+
+
+def _dropped(endpoint: EndpointPlan, items: list[Item]) -> dict[int, EventResult]:
+    """Give the results of the items that are acknowledged without a record, by position."""
+    if endpoint.unhandled != "drop":
+        return {}
+    return {
+        position: EventResult(
+            outcome=Outcome.IGNORED, event_id=item.arrival.key.event_id, reason=item.arrival.reason
+        )
+        for position, item in enumerate(items)
+        if item.unhandled
+    }
 
 
 def _failed(

@@ -92,10 +92,16 @@ class Recording:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """Pair an arrival with the handlers that will run for it; none where it is settled already."""
+    """
+    Pair an arrival with the handlers that will run for it; none where it is settled already.
+
+    Attributes:
+        unhandled: Whether it is settled only because this release has no handler for its type.
+    """
 
     arrival: Arrival
     handlers: tuple[Handler, ...] = ()
+    unhandled: bool = False
 
 
 def record_one(item: Item, to: Recording) -> Plan[EventResult]:
