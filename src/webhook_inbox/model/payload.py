@@ -26,8 +26,8 @@ _FLOAT_CHARS_MAX = (
     sys.float_info.dig + 1
 )  # that many digits and a point come back from a float as they went in
 _BOM = b"\xef\xbb\xbf"
-# Strings are skipped whole, so that brackets inside them do not count. One pass whatever is sent: possessive, so nothing
-# is tried twice, and a string that never ends is skipped as well, so that the search does not begin anew inside it.
+# Strings are skipped whole, so that brackets inside them do not count. One pass, whatever is sent: possessive, so that
+# nothing is tried twice; and a string that never ends is skipped too, so that the search does not begin anew inside it.
 _TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
 
 

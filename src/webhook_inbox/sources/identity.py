@@ -12,7 +12,7 @@ Promises: P-CALM.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
 
 import msgspec
@@ -166,9 +166,9 @@ def time_of(value: object) -> datetime | None:
         case bool():
             return None
         case int() | float() if 0 <= value < _CREATED_SECONDS_BEFORE:
-            return datetime.fromtimestamp(value, UTC)
+            return _CREATED_FROM + timedelta(seconds=value)
         case int() | float() if _CREATED_SECONDS_BEFORE <= value < 1000 * _CREATED_SECONDS_BEFORE:
-            return datetime.fromtimestamp(value / 1000, UTC)
+            return _CREATED_FROM + timedelta(milliseconds=value)
         case str() if len(value) <= _CREATED_CHARS_MAX:
             return _time_of_text(value)
         case _:

@@ -48,6 +48,8 @@ def only_header(headers: Headers, name: str, *, part: Part = "signature") -> str
         return Rejected(
             f"{part}_malformed", f"{name} header malformed: longer than {HEADER_CHARS_MAX} characters"
         )
+    if not values[0].isascii() and max(values[0]) > "\xff":
+        return Rejected(f"{part}_malformed", f"{name} header malformed: no header holds such characters")
     return values[0]
 
 
