@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-pytest_plugins = ["tests.fixtures.postgres", "tests.fixtures.skips"]
+pytest_plugins = ["tests.fixtures.postgres", "tests.fixtures.programs", "tests.fixtures.skips"]

@@ -20,9 +20,10 @@ MESSAGE_LINES = 15
 #: The first major version whose initdb knows the option; before it libc was the only provider.
 LOCALE_PROVIDER_SINCE = 15
 
-#: A full-page image guards against a torn page, which only a lost operating system leaves. Shared memory as files goes
-#: away with the data folder, also when a test kills the server and never starts it again.
-UNDURABLE = {"fsync": "off", "full_page_writes": "off", "dynamic_shared_memory_type": "mmap"}
+#: A full-page image guards against a torn page, which only a lost operating system leaves.
+UNDURABLE = {"fsync": "off", "full_page_writes": "off"}
+#: Shared memory as files goes away with the data folder, also when the server is killed and never starts again.
+TEMPORARY = {"dynamic_shared_memory_type": "mmap"}
 
 # `trust` asks for no password, and stands for the socket alone, behind two walls: the folder it lies in is 0700 and
 # the socket itself too (on Linux connect(2) needs write permission on it). Who passes both is the server's own
@@ -99,13 +100,18 @@ def _initdb(
         try:
             _, said = child.communicate(timeout=max(seconds_max, 0.0))
         except subprocess.TimeoutExpired:
-            watchdog.kill_members(folders.token, folders.account.uid)
+            _end(child, folders)
             return f"it took longer than {seconds_max:g} s"
         except BaseException:
-            watchdog.kill_members(folders.token, folders.account.uid)
+            _end(child, folders)
             raise
     lines = said.decode(errors="replace").strip().splitlines()[-MESSAGE_LINES:]
     return "" if child.returncode == 0 else "\n".join(lines) or f"exit status {child.returncode}"
+
+
+def _end(child: subprocess.Popen[bytes], folders: Folders) -> None:
+    child.kill()  # where initdb is a script, it is not known by its name
+    watchdog.kill_members(folders.token, folders.account.uid)
 
 
 def server_command(
@@ -121,6 +127,7 @@ def server_command(
         "lc_messages": "C",
         "log_line_prefix": "%m [%p] ",
         **({} if durable else UNDURABLE),
+        **({} if folders.kept else TEMPORARY),
         **settings,
         "cluster_name": folders.token,
         "update_process_title": "on",
