@@ -14,7 +14,7 @@ from webhook_inbox.model.event import Event
 from webhook_inbox.protocol.steps import Session
 from webhook_inbox.sql.statements import Statements
 
-ConnectionT = TypeVar("ConnectionT")
+Connection_co = TypeVar("Connection_co", covariant=True)
 # A NUL as json.dumps writes it; an escaped backslash before "u0000" is ordinary text.
 _NUL_ESCAPE = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 _MESSAGE_NAMESPACE = UUID("6f1c2b0e-5c5b-4d0e-9a53-3d2f8a1f7c11")
@@ -36,7 +36,7 @@ class Review:
     details: str
 
 
-class Tx(Generic[ConnectionT]):
+class Tx(Generic[Connection_co]):
     """
     Hold the transaction that records the event, while the handler runs in it.
 
@@ -72,7 +72,7 @@ class Tx(Generic[ConnectionT]):
         self._reviews: list[Review] = []
 
     @property
-    def conn(self) -> ConnectionT:
+    def conn(self) -> Connection_co:
         """
         Give the driver's own connection, inside the transaction; never commit or roll back on it.
 
@@ -80,7 +80,7 @@ class Tx(Generic[ConnectionT]):
             HandlerFailedError: The handler has already returned.
         """
         self._check_open()
-        connection: ConnectionT = self._session.conn
+        connection: Connection_co = self._session.conn
         return connection
 
     @overload
