@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 
 from webhook_inbox.http.messages import Scope, Send
 from webhook_inbox.model.receipt import Receipt
@@ -19,16 +20,9 @@ async def send_receipt(receipt: Receipt, send: Send, *, more_body: bool = False)
     Args:
         more_body: Whether to leave the response open; close it with ``finish``.
     """
-    length = str(len(receipt.body)).encode()
-    headers = [(name.encode("latin-1"), _one_line(value)) for name, value in receipt.headers]
+    headers = [*_encoded(receipt.headers), (b"content-length", b"%d" % len(receipt.body))]
     try:
-        await send(
-            {
-                "type": "http.response.start",
-                "status": receipt.status,
-                "headers": [*headers, (b"content-length", length)],
-            }
-        )
+        await send({"type": "http.response.start", "status": receipt.status, "headers": headers})
         await send({"type": "http.response.body", "body": receipt.body, "more_body": more_body})
     except (
         OSError
@@ -53,6 +47,12 @@ def closing(receipt: Receipt, scope: Scope) -> Receipt:
     if receipt.status not in _CLIENT_ERRORS or not str(scope.get("http_version", "1.1")).startswith("1"):
         return receipt
     return replace(receipt, headers=(*receipt.headers, ("connection", "close")))
+
+
+@lru_cache(maxsize=64)
+def _encoded(headers: tuple[tuple[str, str], ...]) -> list[tuple[bytes, bytes]]:
+    """Encode headers; nearly all answers have one of a few sets."""
+    return [(name.encode("latin-1"), _one_line(value)) for name, value in headers]
 
 
 def _one_line(value: str) -> bytes:

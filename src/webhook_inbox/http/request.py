@@ -14,6 +14,7 @@ from webhook_inbox.http.route import url_of
 from webhook_inbox.model.delivery import Delivery
 from webhook_inbox.model.headers import Headers
 from webhook_inbox.model.receipt import Receipt
+from webhook_inbox.protocol import answers
 from webhook_inbox.protocol.endpoint import EndpointPlan
 from webhook_inbox.telemetry.events import DELIVERY_TOO_LARGE, REQUEST_REFUSED
 
@@ -69,8 +70,7 @@ async def take_delivery(scope: Scope, body: Body, endpoint: EndpointPlan) -> Del
     if isinstance(content, Receipt):
         return _logged(content, scope, body, endpoint)
     if not content and head.content_length:
-        # No server calls an empty body complete that was announced: whoever stands between has emptied it.
-        raise BodyConsumedError(_BODY_CONSUMED)
+        return _logged(_emptied(scope), scope, body, endpoint)
     return Delivery(
         method=scope["method"],
         url=url_of(scope, head.host),
@@ -81,7 +81,24 @@ async def take_delivery(scope: Scope, body: Body, endpoint: EndpointPlan) -> Del
 
 
 def _headers(scope: Scope) -> Headers:
-    return Headers((name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"])
+    return Headers([(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]])
+
+
+def _emptied(scope: Scope) -> Receipt:
+    """
+    Give the refusal of a body that was announced and is called complete without one byte of it.
+
+    uvicorn on httptools drops the body of a request that asks for an upgrade other than to WebSocket; Java's HttpClient
+    asks for ``h2c`` on every first request without TLS. Beside that no server does it: a middleware has read the body.
+
+    Raises:
+        BodyConsumedError: The application in front of this receiver has read the body.
+    """
+    if any(name == b"upgrade" for name, _ in scope["headers"]):
+        return answers.refused(
+            400, "upgrade", "send the request without an Upgrade header; its body was lost"
+        )
+    raise BodyConsumedError(_BODY_CONSUMED)
 
 
 def _logged(refusal: Receipt, scope: Scope, body: Body, endpoint: EndpointPlan) -> Receipt:

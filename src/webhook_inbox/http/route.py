@@ -16,11 +16,9 @@ def names_in(scope: Scope) -> tuple[str, ...]:
     Empty segments do not count: ``/billing``, ``/billing/`` and ``//billing`` are one path, and nobody is redirected.
     """
     segments = _segments(scope["path"])
+    whole = tuple(segments) if len(segments) == 1 else ()
     prefix = _segments(scope.get("root_path") or "")
-    found = [segments[0]] if len(segments) == 1 else []
-    if prefix and len(segments) == len(prefix) + 1 and segments[:-1] == prefix:
-        found.insert(0, segments[-1])
-    return tuple(found)
+    return (segments[-1], *whole) if prefix and segments[:-1] == prefix else whole
 
 
 def url_of(scope: Scope, host: str) -> str:

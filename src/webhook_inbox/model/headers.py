@@ -22,7 +22,9 @@ class Headers(Mapping[str, str]):
     __slots__ = ("_pairs",)
 
     def __init__(self, pairs: HeaderPairs = ()) -> None:
-        self._pairs = tuple((name.lower(), value) for name, value in pairs)
+        self._pairs = tuple(
+            [(name.lower(), value) for name, value in pairs]
+        )  # a list is read faster than a generator
 
     @property
     def pairs(self) -> tuple[tuple[str, str], ...]:

@@ -70,11 +70,10 @@ RECEIVE_SECONDS = Metric(
     buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0),
 )
 BODY_BYTES = Metric(
-    name="webhook_inbox_body_bytes",
-    kind="histogram",
+    name="webhook_inbox_body_bytes_total",
+    kind="counter",
     labels=("endpoint",),
     meaning="Bytes of request bodies that were read, those of refused requests included.",
-    buckets=(1_024, 4_096, 16_384, 65_536, 262_144, 1_048_576, 4_194_304, 16_777_216, 33_554_432),
 )
 REQUESTS_IN_FLIGHT = Metric(
     name="webhook_inbox_requests_in_flight",
@@ -93,7 +92,7 @@ class Metrics:
 
     Attributes:
         registry: For a user's own exporter.
-        in_flight: Requests that have begun; raised and lowered by the receiver.
+        in_flight: Requests that have begun and are not answered; the receiver adds and discards them.
     """
 
     def __init__(self) -> None:
@@ -102,8 +101,10 @@ class Metrics:
         self._rejections = _Children(self._counter(REJECTIONS))
         self._failures = _Children(self._counter(FAILURES))
         self._seconds = _Children(self._histogram(RECEIVE_SECONDS))
-        self._body_bytes = _Children(self._histogram(BODY_BYTES))
-        self.in_flight = Gauge(REQUESTS_IN_FLIGHT.name, REQUESTS_IN_FLIGHT.meaning, registry=self.registry)
+        self._body_bytes = _Children(self._counter(BODY_BYTES))
+        self.in_flight: set[object] = set()
+        in_flight = Gauge(REQUESTS_IN_FLIGHT.name, REQUESTS_IN_FLIGHT.meaning, registry=self.registry)
+        in_flight.set_function(lambda: float(len(self.in_flight)))
 
     def count(self, endpoint: str, receipt: Receipt) -> None:
         """
@@ -129,7 +130,7 @@ class Metrics:
 
     def read(self, endpoint: str, body_bytes: int) -> None:
         """Count the bytes of one request's body that were read."""
-        self._body_bytes.of(endpoint).observe(body_bytes)
+        self._body_bytes.of(endpoint).inc(body_bytes)
 
     def expose(self) -> tuple[bytes, str]:
         """Give every metric in Prometheus' text format, and the content type of that."""
