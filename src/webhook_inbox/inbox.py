@@ -21,6 +21,7 @@ from webhook_inbox.model.states import Outcome
 from webhook_inbox.protocol.endpoint import EndpointPlan, Keep, Mode, Unhandled
 from webhook_inbox.protocol.handlers import Handler, Handlers
 from webhook_inbox.protocol.probe import Probe, no_probe
+from webhook_inbox.protocol.status import Backlog, read_backlog
 from webhook_inbox.runtime.database import Database, drivers_for
 from webhook_inbox.runtime.service import Service
 from webhook_inbox.sources.source import Source
@@ -117,6 +118,22 @@ class Inbox:
     def schema(self) -> str:
         """Give the name of the schema that holds the tables."""
         return self._schema
+
+    @property
+    def answer_seconds_max(self) -> float:
+        """Give the seconds that a delivery may take at the slowest endpoint, from its head to its answer."""
+        return max(
+            each.body_seconds_max
+            + each.duplicate_wait_seconds
+            + each.connection_wait_seconds
+            + each.handler_seconds_max
+            for each in (self._settings, *(endpoint.plan.settings for endpoint in self._endpoints.values()))
+        )
+
+    @property
+    def endpoint_names(self) -> tuple[str, ...]:
+        """Give the names of the endpoints, in the order in which they were opened."""
+        return tuple(self._endpoints)
 
     @property
     def metrics(self) -> Metrics:
@@ -288,6 +305,15 @@ class Inbox:
             StoreError: Unreachable, read-only, or with a schema that this release cannot serve.
         """
         await self._service.check()
+
+    async def backlog(self) -> Backlog:
+        """
+        Count what is not settled; what ``webhook-inbox status`` shows.
+
+        Raises:
+            StoreError: As ``check``.
+        """
+        return await self._service.perform(lambda: read_backlog(self._schema))
 
     def _find(self, name: str) -> EndpointPlan | None:
         endpoint = self._endpoints.get(name)

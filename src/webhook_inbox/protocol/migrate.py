@@ -17,6 +17,7 @@ from webhook_inbox.sql.migrations import Migration, bootstrap, migrations
 from webhook_inbox.sql.statements import Statements
 
 PARTITION_DAYS_AHEAD = 30
+LOCK_WAIT_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,30 +48,37 @@ class SchemaStatus:
         return max(0, self.known - self.applied)
 
 
-def migrate(schema: str) -> Plan[tuple[str, ...]]:
+def migrate(schema: str, *, lock_wait_seconds: float = LOCK_WAIT_SECONDS) -> Plan[tuple[str, ...]]:
     """
     Apply every pending migration of *schema*, oldest first, then make body partitions ahead.
+
+    Args:
+        lock_wait_seconds: How long to wait for a lock that others hold: a rival migrator's, or one on a table.
 
     Returns:
         ``NNNN_name`` of each migration that this run applied.
 
+    Raises:
+        KeyBusyError: A lock did not come free; the steps before are applied, nothing of this one is.
+
     Concurrency: Any number of migrators; safe to kill at any step.
     """
     sql = Statements.of(schema)
+    lock = Begin(sql.migration_lock, {"schema": schema, "lock_ms": round(lock_wait_seconds * 1000)})
     done: list[str] = []
     while True:
-        applied = yield from _apply_next(schema, sql)
+        applied = yield from _apply_next(schema, sql, lock)
         if applied is None:
             break
         done.append(applied)
-    yield Begin(sql.migration_lock, {"schema": schema})
+    yield lock
     yield One(sql.make_partitions, {"days_ahead": PARTITION_DAYS_AHEAD})
     yield Commit()
     return tuple(done)
 
 
-def _apply_next(schema: str, sql: Statements) -> Plan[str | None]:
-    yield Begin(sql.migration_lock, {"schema": schema})
+def _apply_next(schema: str, sql: Statements, lock: Begin) -> Plan[str | None]:
+    yield lock
     applied = yield from _applied(schema, sql)
     if not applied:
         yield Script("bootstrap", bootstrap(schema))

@@ -98,7 +98,16 @@ class Service:
         Raises:
             StoreError: Unreachable, read-only, or with a schema that this release cannot serve.
         """
-        await self._flows().run(_transact(lambda: check_ready(self._inbox.schema)))
+        await self.perform(lambda: check_ready(self._inbox.schema))
+
+    async def perform(self, plan: Callable[[], Plan[T]]) -> T:
+        """
+        Run one plan beside the deliveries.
+
+        Raises:
+            InboxError: Whatever the plan raises.
+        """
+        return await self._flows().run(_transact(plan))
 
     async def stop(self) -> None:
         """Wait a bounded time for what is under way, then close what this service opened."""
