@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
@@ -25,9 +24,9 @@ from webhook_inbox.protocol.status import Backlog, read_backlog
 from webhook_inbox.runtime.database import Database, drivers_for
 from webhook_inbox.runtime.service import Service
 from webhook_inbox.sources.source import Source
+from webhook_inbox.telemetry.events import HOOK_FAILED
 from webhook_inbox.telemetry.registry import Metrics
 
-_log = logging.getLogger("webhook_inbox")
 Function = TypeVar("Function", bound=Callable[..., Any])
 ErrorHook = Callable[[str, BaseException], None]
 DeadHook = Callable[[str, EventResult], None]
@@ -357,7 +356,7 @@ class Inbox:
             try:
                 hook(endpoint, subject)
             except Exception as error:  # noqa: BLE001 - a hook of the user's must not turn an answer around
-                _log.error("endpoint %s: a hook failed: %s", endpoint, describe(error))
+                HOOK_FAILED.log(endpoint, describe(error))
 
 
 def _delivery(method: str, url: str, headers: HeaderPairs, body: bytes) -> Delivery:

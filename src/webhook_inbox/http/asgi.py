@@ -75,19 +75,37 @@ class AsgiReceiver:
                 return  # a protocol of the future; there is nothing to say in it
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        body, endpoint = Body(receive), None
+        request = _Request(scope, Body(receive))
         in_flight = self._metrics.in_flight
-        in_flight.add(body)
+        in_flight.add(request)
         try:
-            found = self._endpoint(scope)
-            if isinstance(found, Receipt):
-                receipt = self._counted(found, None)
-            else:
-                endpoint = found
-                receipt = await self._settle(scope, body, endpoint)
-            await self._answer(closing(receipt, scope), body, endpoint, send)
+            receipt = await self._settle(request)
+            await self._answer(closing(receipt, scope), request, send)
         finally:
-            in_flight.discard(body)
+            in_flight.discard(request)
+
+    async def _settle(self, request: _Request) -> Receipt:
+        """Give the receipt; what the inbox has settled it has also counted, the rest is counted here."""
+        try:
+            found = self._endpoint(request.scope)
+            if isinstance(found, Receipt):
+                receipt = found
+            else:
+                request.endpoint = found
+                taken = await take_delivery(request.scope, request.body, found)
+                self._metrics.read(found.name, request.body.bytes_read)
+                if isinstance(taken, Delivery):
+                    return await self._deliver(found, taken)
+                receipt = taken
+        except BodyConsumedError as error:
+            BODY_CONSUMED.log(request.name, error)
+            receipt = answers.unavailable(error.code, "this endpoint is not set up; send it again")
+        except Exception as error:  # noqa: BLE001 - our fault, whatever it is: the sender shall come again
+            failure = describe(error)
+            REQUEST_FAILED.log(request.name, failure, "\n  ".join(failure.frames))
+            receipt = answers.unavailable("unexpected", "something unexpected happened; send it again")
+        self._metrics.count(request.name, receipt)
+        return receipt
 
     def _endpoint(self, scope: Scope) -> EndpointPlan | Receipt:
         if refusal := check_url(scope):
@@ -98,29 +116,8 @@ class AsgiReceiver:
                 return endpoint
         return answers.unknown_endpoint(names[0] if names else "")
 
-    async def _settle(self, scope: Scope, body: Body, endpoint: EndpointPlan) -> Receipt:
-        """Give the receipt; what the inbox has settled it has also counted, the rest is counted here."""
-        try:
-            taken = await take_delivery(scope, body, endpoint)
-            if isinstance(taken, Delivery):
-                return await self._deliver(endpoint, taken)
-            receipt = taken
-        except BodyConsumedError as error:
-            BODY_CONSUMED.log(endpoint.name, error)
-            receipt = answers.unavailable(error.code, "this endpoint is not set up; send it again")
-        except Exception as error:  # noqa: BLE001 - our fault, whatever it is: the sender shall come again
-            failure = describe(error)
-            REQUEST_FAILED.log(endpoint.name, failure, "\n  ".join(failure.frames))
-            receipt = answers.unavailable("unexpected", "something unexpected happened; send it again")
-        finally:
-            self._metrics.read(endpoint.name, body.bytes_read)
-        return self._counted(receipt, endpoint)
-
-    def _counted(self, receipt: Receipt, endpoint: EndpointPlan | None) -> Receipt:
-        self._metrics.count(endpoint.name if endpoint else UNKNOWN_ENDPOINT, receipt)
-        return receipt
-
-    async def _answer(self, receipt: Receipt, body: Body, endpoint: EndpointPlan | None, send: Send) -> None:
+    async def _answer(self, receipt: Receipt, request: _Request, send: Send) -> None:
+        body, endpoint = request.body, request.endpoint
         self._probe("answer.before")
         try:
             await send_receipt(receipt, send, more_body=not body.ended)
@@ -129,7 +126,20 @@ class AsgiReceiver:
                 await finish(send)
         except Exception as error:  # noqa: BLE001 - the server's own; the event is settled whatever it is
             failure = describe(error)
-            ANSWER_UNSENT.log(
-                endpoint.name if endpoint else UNKNOWN_ENDPOINT, failure, "\n  ".join(failure.frames)
-            )
+            ANSWER_UNSENT.log(request.name, failure, "\n  ".join(failure.frames))
         self._probe("answer.after")
+
+
+class _Request:
+    """Hold one request while it is in flight; *endpoint* is None until it is found."""
+
+    __slots__ = ("body", "endpoint", "scope")
+
+    def __init__(self, scope: Scope, body: Body) -> None:
+        self.scope = scope
+        self.body = body
+        self.endpoint: EndpointPlan | None = None
+
+    @property
+    def name(self) -> str:
+        return self.endpoint.name if self.endpoint else UNKNOWN_ENDPOINT

@@ -23,7 +23,7 @@ def names_in(scope: Scope) -> tuple[str, ...]:
 
 def url_of(scope: Scope, host: str) -> str:
     """Give the URL as the client asked for it, the query and every escape included: some providers sign it."""
-    raw = scope.get("raw_path") or scope["path"].encode()
+    raw = scope.get("raw_path") or scope["path"].encode("utf-8", "surrogatepass")
     query = scope.get("query_string") or b""
     path = raw.decode("latin-1")
     url = f"{scope.get('scheme', 'http')}://{host}{path}"

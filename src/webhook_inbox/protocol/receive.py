@@ -11,7 +11,6 @@ The runtime drives it on threads or on an event loop.
 from __future__ import annotations
 
 import json
-import logging
 import random
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
@@ -35,8 +34,8 @@ from webhook_inbox.protocol.steps import Plan
 from webhook_inbox.protocol.tx import json_text
 from webhook_inbox.sources.source import Reading, Rejected, Unreadable
 from webhook_inbox.sql.statements import Statements
+from webhook_inbox.telemetry import events
 
-_log = logging.getLogger("webhook_inbox")
 _CONFLICT_RETRIES_MAX = 5
 _CONFLICT_PAUSE_SECONDS = 0.05
 T = TypeVar("T")
@@ -119,7 +118,7 @@ def _receive(endpoint: EndpointPlan, delivery: Delivery, inbox: Receiving) -> Fl
     secrets = yield from _secrets(endpoint, delivery)
     verdict = endpoint.source.verify(delivery, secrets)
     if isinstance(verdict, Rejected):
-        _log.info("endpoint %s refused a delivery: %s", endpoint.name, verdict.reason)
+        events.DELIVERY_REJECTED.log(endpoint.name, verdict.reason)
         return answers.rejected(verdict)
     if answer := endpoint.source.answer(delivery):
         return answers.handshake(answer)
@@ -145,12 +144,7 @@ def _record(
     settings = endpoint.settings
     keys = tuple(sorted({item.arrival.key for item in items}, key=lambda key: tuple(key.columns.values())))
     if not (yield Hold(keys, settings.duplicate_wait_seconds)):
-        _log.warning(
-            "endpoint %s: event %s is still in flight after %ss",
-            endpoint.name,
-            _shown(keys),
-            settings.duplicate_wait_seconds,
-        )
+        events.EVENT_IN_FLIGHT.log(endpoint.name, _shown(keys), settings.duplicate_wait_seconds)
         return answers.unavailable("key_busy", "the first copy is still in flight; send it again")
     if not inbox.schema_served:
         yield Transact(lambda: check_schema(inbox.schema), None)
@@ -254,7 +248,7 @@ def _refused_type(endpoint: EndpointPlan, items: list[Item]) -> Receipt | None:
     unhandled = [item.arrival.event_type for item in items if item.unhandled]
     if endpoint.unhandled != "refuse" or not unhandled:
         return None
-    _log.warning("endpoint %s refused type %s: no handler", endpoint.name, json.dumps(unhandled[0]))
+    events.TYPE_REFUSED.log(endpoint.name, json.dumps(unhandled[0]))
     return answers.unavailable("no_handler", "no handler for this type in this release; send it again")
 
 
@@ -278,13 +272,13 @@ def _failed(
     where = f"endpoint {endpoint.name}" + (f", event {_shown(keys)}" if keys else "")
     match error:
         case HandlerNotYetError():
-            _log.info("%s: the handler asked to come again in %ss", where, error.retry_in_seconds)
+            events.NOT_YET.log(where, error.retry_in_seconds)
             return answers.failed(error)
         case HandlerError() if error.__cause__ is not None:
             failure = describe(error)
-            _log.error("%s: %s: %s\n  %s", where, error.code, failure, "\n  ".join(failure.frames))
+            events.HANDLER_FAILED.log(where, error.code, failure, "\n  ".join(failure.frames))
         case _:
-            _log.error("%s: %s: %s", where, error.code, error)
+            events.DELIVERY_FAILED.log(where, error.code, error)
     inbox.report(endpoint.name, error.__cause__ or error)
     return answers.failed(error)
 

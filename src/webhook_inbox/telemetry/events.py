@@ -1,5 +1,5 @@
 """
-Name every log event of the receiver once: its level, its text, and what an operator does about it.
+Name every log event once: its level, its text, and what an operator does about it.
 
 Records go to the standard library's logger ``webhook_inbox``; each carries its event's name as the attribute
 ``event``, so that a filter or a JSON formatter need not read the text. No text has a place for a payload, a secret or
@@ -76,4 +76,66 @@ ANSWER_UNSENT = LogEvent(
     meaning="The HTTP server refused the answer; the event is settled, and the provider's resend hears of it.",
 )
 
-LOG_EVENTS = (ANSWER_UNSENT, BODY_CONSUMED, DELIVERY_TOO_LARGE, REQUEST_FAILED, REQUEST_REFUSED)
+DELIVERY_REJECTED = LogEvent(
+    name="delivery_rejected",
+    level=logging.INFO,
+    text="endpoint %s refused a delivery: %s",
+    meaning=(
+        "Not believed: no valid signature; nothing was stored. From your provider: compare the endpoint's secret, and "
+        "look for a proxy that changes bodies."
+    ),
+)
+EVENT_IN_FLIGHT = LogEvent(
+    name="event_in_flight",
+    level=logging.WARNING,
+    text="endpoint %s: event %s is still in flight after %ss",
+    meaning=(
+        "Another copy of the event was being handled longer than ``duplicate_wait_seconds``; the sender heard 503 and "
+        "sends again."
+    ),
+)
+TYPE_REFUSED = LogEvent(
+    name="type_refused",
+    level=logging.WARNING,
+    text="endpoint %s refused type %s: no handler",
+    meaning='No handler for this type, and the endpoint says ``unhandled="refuse"``; the sender heard 503.',
+)
+NOT_YET = LogEvent(
+    name="not_yet",
+    level=logging.INFO,
+    text="%s: the handler asked to come again in %ss",
+    meaning="The handler raised ``NotYet``: rolled back, 503 with ``Retry-After``.",
+)
+HANDLER_FAILED = LogEvent(
+    name="handler_failed",
+    level=logging.ERROR,
+    text="%s: %s: %s\n  %s",
+    meaning="The handler raised: rolled back, 500; the provider's redelivery is the retry. ``on_error`` has the exception.",
+)
+DELIVERY_FAILED = LogEvent(
+    name="delivery_failed",
+    level=logging.ERROR,
+    text="%s: %s: %s",
+    meaning="The database or the set-up did not serve the delivery; the code says which. The sender heard 5xx.",
+)
+HOOK_FAILED = LogEvent(
+    name="hook_failed",
+    level=logging.ERROR,
+    text="endpoint %s: a hook failed: %s",
+    meaning="A function given to ``on_error`` or ``on_dead`` raised; the delivery's answer is not touched by it.",
+)
+
+LOG_EVENTS = (
+    ANSWER_UNSENT,
+    BODY_CONSUMED,
+    DELIVERY_FAILED,
+    DELIVERY_REJECTED,
+    DELIVERY_TOO_LARGE,
+    EVENT_IN_FLIGHT,
+    HANDLER_FAILED,
+    HOOK_FAILED,
+    NOT_YET,
+    REQUEST_FAILED,
+    REQUEST_REFUSED,
+    TYPE_REFUSED,
+)
