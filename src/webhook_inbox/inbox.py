@@ -19,6 +19,7 @@ from webhook_inbox.model.settings import Settings, SettingsGiven
 from webhook_inbox.model.states import Outcome
 from webhook_inbox.protocol.endpoint import EndpointPlan, Keep, Mode, Unhandled
 from webhook_inbox.protocol.handlers import Handler, Handlers
+from webhook_inbox.protocol.migrate import DEFAULT_SCHEMA
 from webhook_inbox.protocol.probe import Probe, no_probe
 from webhook_inbox.protocol.status import Backlog, read_backlog
 from webhook_inbox.runtime.database import Database, drivers_for
@@ -30,7 +31,6 @@ from webhook_inbox.telemetry.registry import Metrics
 Function = TypeVar("Function", bound=Callable[..., Any])
 ErrorHook = Callable[[str, BaseException], None]
 DeadHook = Callable[[str, EventResult], None]
-DEFAULT_SCHEMA = "webhooks"
 
 
 class Endpoint:

@@ -7,6 +7,7 @@ migrators at once take turns step by step, and one that is killed anywhere leave
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,7 @@ from webhook_inbox.protocol.steps import All, Begin, Commit, One, Plan, Rollback
 from webhook_inbox.sql.migrations import Migration, bootstrap, migrations
 from webhook_inbox.sql.statements import Statements
 
+DEFAULT_SCHEMA = "webhooks"
 PARTITION_DAYS_AHEAD = 30
 LOCK_WAIT_SECONDS = 10.0
 
@@ -122,6 +124,11 @@ def schema_status(schema: str) -> Plan[SchemaStatus]:
     )
 
 
+def migrate_command(schema: str) -> str:
+    """Give what brings *schema* up, as it is typed into a shell."""
+    return "webhook-inbox migrate" + ("" if schema == DEFAULT_SCHEMA else f" --schema {shlex.quote(schema)}")
+
+
 def check_schema(schema: str) -> Plan[None]:
     """
     Refuse a schema that this release cannot serve; a newer compatible one passes.
@@ -139,7 +146,7 @@ def check_schema(schema: str) -> Plan[None]:
         )
     found = f"at version {status.applied}" if status.applied else "not there"
     raise SchemaVersionError(
-        f"schema {schema!r} is {found}, this release needs version {status.known}: run `webhook-inbox migrate`"
+        f"schema {schema!r} is {found}, this release needs version {status.known}: run `{migrate_command(schema)}`"
     )
 
 
