@@ -1,0 +1,128 @@
+"""Tell the story to a person: the talk on stderr as it happens, the table on stdout when it has happened."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from webhook_inbox.demo.chapters import Chapter
+from webhook_inbox.demo.receivers import Receiver
+from webhook_inbox.demo.result import Line, Row, StoryResult
+from webhook_inbox.demo.sender import Attempt
+from webhook_inbox.demo.tally import Tally
+
+NAME_WIDTH = 12
+ANSWERS_WIDTH = 40
+CENTS = 100
+
+
+class Narrator:
+    """
+    Print the story in 80 columns; colours only where a person wants them.
+
+    Args:
+        quiet: Print nothing; for programs.
+    """
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self._talk = Console(stderr=True, quiet=quiet, highlight=False, soft_wrap=True)
+        self._data = Console(quiet=quiet, highlight=False, soft_wrap=True)
+
+    def say(self, text: str = "", style: str = "") -> None:
+        """Print a line of talk."""
+        self._talk.print(Text(text, style))
+
+    def open(self, receivers: Sequence[Receiver], postgres: str) -> None:
+        """Say who hears the story, and what it runs on."""
+        self.say("Stripe tells four receivers the same story, with the same crashes.", "bold")
+        self.say(f"Each is a process of its own; PostgreSQL {postgres} is the demo's own as well.")
+        self.say()
+        for receiver in receivers:
+            self.say(f"  {receiver.name:<{NAME_WIDTH}} {receiver.does}")
+
+    def begin(self, number: int, chapter: Chapter) -> None:
+        """Say what is about to be done."""
+        self.say()
+        self.say(f"{number}. {chapter.title}", "bold")
+        for line in chapter.scene:
+            self.say(f"   {line}", "dim")
+
+    def tell(self, line: Line) -> None:
+        """Say what one receiver answered, and what is in its ledger now."""
+        text = Text(f"  {line.receiver:<{NAME_WIDTH}} {line.answers:<{ANSWERS_WIDTH}} ")
+        text.append(
+            fate_in_words(line.tally),
+            "green" if line.tally.fate in {"booked once", "for review"} else "bold red",
+        )
+        self._talk.print(text)
+
+    def show(self, result: StoryResult) -> None:
+        """Print the table, and what it means."""
+        self.say()
+        self._data.print(_table(result.rows))
+        self.say()
+        if result.ok:
+            self.say("Ours booked every payment once: event, work and record were one commit.", "green")
+            self.say("The others lost or doubled payments, though each of them looks right.")
+            self.say("(One payment under two event ids is beyond any receiver: a unique key in")
+            self.say("the ledger, which ours has and most have not, tells it.)")
+        for chapter, line in result.surprises:
+            self.say(f"{line.receiver}: {line.tally.fate}, should be {line.expected} ({chapter})", "bold red")
+        if not result.ours_ok:
+            self.say("Ours lost, doubled or announced something wrongly: a promise is broken.", "bold red")
+
+
+def answers_in_words(rounds: Sequence[Sequence[Attempt]]) -> str:
+    """Say what came of *rounds* of attempts, each made in the same moment: ``no answer, then 200 processed``."""
+    said: list[str] = []
+    for attempts in rounds:
+        counted = Counter(str(attempt) for attempt in attempts)
+        words = [f"{times} x {answer}" if len(attempts) > 1 else answer for answer, times in counted.items()]
+        this = ", ".join(sorted(words))
+        if not said or said[-1] != this:
+            said.append(this)
+    return ", then ".join(said)
+
+
+def fate_in_words(tally: Tally) -> str:
+    """Say what the ledger holds of one payment."""
+    match tally.fate:
+        case "lost":
+            return "NOT BOOKED, lost"
+        case "doubled":
+            return f"BOOKED {tally.booked} TIMES"
+        case "booked once" | "for review":
+            return tally.fate
+
+
+def _table(rows: Sequence[Row]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, caption="amounts in EUR", caption_justify="right")
+    table.add_column("receiver", no_wrap=True)
+    for heading in ("events sent", "payments", "booked", "lost", "doubled", "missing", "too much"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for row in rows:
+        tally = row.tally
+        table.add_row(
+            row.receiver,
+            str(row.events_sent),
+            str(tally.due),
+            str(tally.booked),
+            _alarming(str(tally.lost), tally.lost),
+            _alarming(str(tally.doubled), tally.doubled),
+            _alarming(_euros(tally.missing), tally.missing),
+            _alarming(_euros(tally.surplus), tally.surplus),
+        )
+    return table
+
+
+def _alarming(text: str, number: int) -> Text:
+    return Text(text, "bold red" if number else "green")
+
+
+def _euros(cents: int) -> str:
+    return f"{cents // CENTS}.{cents % CENTS:02}"

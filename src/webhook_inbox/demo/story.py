@@ -1,0 +1,180 @@
+"""Tell the whole story on a PostgreSQL of its own, and leave nothing behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+
+from webhook_inbox.demo.chapters import STORY, Chapter
+from webhook_inbox.demo.database import StoryDatabase
+from webhook_inbox.demo.errors import StoryError
+from webhook_inbox.demo.receivers import OURS_APP, Receiver, four_receivers
+from webhook_inbox.demo.report import Narrator, answers_in_words
+from webhook_inbox.demo.result import ChapterResult, Line, Row, StoryResult
+from webhook_inbox.demo.sender import Sender
+from webhook_inbox.demo.servers import ReceiverServer, outer_environment
+from webhook_inbox.demo.stage import Stage
+from webhook_inbox.embedded import EmbeddedPostgres
+from webhook_inbox.errors import ConfigurationError
+
+SECRET = "whsec_fake_demo"  # noqa: S105 - it guards receivers on loopback that live a minute
+MIGRATE_SECONDS_MAX = 60.0
+
+
+def main(
+    *, check: bool = False, stay: bool | None = None, as_json: bool = False, ours: str = OURS_APP
+) -> int:
+    """
+    Tell the story and print it.
+
+    Args:
+        check: Never stay.
+        stay: Keep everything running afterwards until Ctrl-C; None: where stdout is a terminal.
+        as_json: Print the result as JSON on stdout, and nothing else; never stay.
+        ours: Another application in our place; see ``four_receivers``.
+
+    Returns:
+        0 where ours lost and doubled nothing and the others failed as they do, else 1.
+
+    Raises:
+        InboxError: It could not be told: an extra is missing, PostgreSQL or a receiver did not start.
+    """
+    staying = (sys.stdout.isatty() if stay is None else stay) and not check and not as_json
+    narrator = Narrator(quiet=as_json)
+    with set_stage(four_receivers(ours)) as stage:
+        result = run_story(stage, narrator)
+        if as_json:
+            print(json.dumps(result.as_json()))
+        if staying:
+            _stay(stage, narrator)
+    return 0 if result.ok else 1
+
+
+def run_story(stage: Stage, narrator: Narrator, *, chapters: Sequence[Chapter] = STORY) -> StoryResult:
+    """
+    Tell *chapters* to the receivers on *stage*, and count.
+
+    Raises:
+        StoryError: Something never stood where it should be struck.
+    """
+    narrator.open(stage.receivers, stage.database.version)
+    told = [_tell(number, chapter, stage, narrator) for number, chapter in enumerate(chapters, 1)]
+    due = stage.sender.bookings_due()
+    rows = tuple(
+        Row(
+            receiver=receiver.name,
+            events_sent=len(stage.sender.events),
+            tally=stage.database.tally(receiver, due),
+        )
+        for receiver in stage.receivers
+    )
+    result = StoryResult(
+        postgres=stage.database.version,
+        chapters=tuple(told),
+        rows=rows,
+        seconds=time.monotonic() - stage.began,
+    )
+    narrator.show(result)
+    return result
+
+
+@contextmanager
+def set_stage(receivers: Sequence[Receiver]) -> Iterator[Stage]:
+    """
+    Run PostgreSQL and *receivers*; when the block ends, however it ends, nothing of them is left.
+
+    Raises:
+        ConfigurationError: The extra ``demo`` is not installed.
+        InboxError: Something did not start.
+    """
+    if missing := [name for name in ("fastapi", "uvicorn") if find_spec(name) is None]:
+        raise ConfigurationError(f"the demo needs {' and '.join(missing)}: pip install 'webhook-inbox[demo]'")
+    began = time.monotonic()
+    with _without_foreign_settings(), EmbeddedPostgres() as server:
+        database = StoryDatabase(server)
+        database.make(receivers)
+        servers = [ReceiverServer(each, database=database.dsn, secret=SECRET) for each in receivers]
+        sender = Sender(SECRET)
+        try:
+            for each in servers:
+                each.launch()
+            _migrate(database.dsn)
+            for each in servers:
+                each.await_ready()
+            yield Stage(servers, database, sender, began=began)
+        finally:
+            for each in servers:
+                each.kill()
+            sender.close()
+
+
+def _tell(number: int, chapter: Chapter, stage: Stage, narrator: Narrator) -> ChapterResult:
+    narrator.begin(number, chapter)
+    stage.turn_page()
+    chapter.play(stage)
+    due = stage.sender.bookings_due()
+    lines = []
+    for receiver in stage.receivers:
+        line = Line(
+            receiver=receiver.name,
+            answers=answers_in_words(stage.answers[receiver.name]),
+            tally=stage.database.tally(receiver, due, only=stage.invoices),
+            expected=chapter.fate(receiver.name),
+        )
+        narrator.tell(line)
+        lines.append(line)
+    return ChapterResult(title=chapter.title, lines=tuple(lines))
+
+
+def _migrate(database: str) -> None:
+    """Make the inbox's tables as every user does: ``webhook-inbox migrate``."""
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "webhook_inbox", "migrate"],
+        env={**outer_environment(os.environ), "DATABASE_URL": database},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=MIGRATE_SECONDS_MAX,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise StoryError(f"webhook-inbox migrate failed:\n{done.stdout.decode(errors='replace')}")
+
+
+def _stay(stage: Stage, narrator: Narrator) -> None:
+    """Say how to look and to send, and wait for Ctrl-C."""
+    narrator.say()
+    narrator.say("All of it is still running. Look around, and send more, from another terminal:", "bold")
+    narrator.say()
+    narrator.say(f"psql {shlex.quote(stage.database.dsn)}")
+    narrator.say("  SELECT event_type, state, processed_at FROM webhooks.events;", "dim")
+    narrator.say("  SELECT * FROM mark_first.ledger_entries;", "dim")
+    program = shlex.quote(sys.executable)
+    narrator.say(f"{program} -m webhook_inbox.demo.events |")
+    narrator.say(
+        f"  {program} -m webhook_inbox send {stage.servers[0].url} --source stripe --secret {SECRET} /dev/stdin"
+    )
+    narrator.say()
+    narrator.say("Ctrl-C ends it and removes everything.", "bold")
+    try:
+        signal.pause()
+    except KeyboardInterrupt:
+        narrator.say()
+
+
+@contextmanager
+def _without_foreign_settings() -> Iterator[None]:
+    """Hide PG* from libpq in this process: those variables are for the user's own servers."""
+    hidden = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith("PG")}
+    try:
+        yield
+    finally:
+        os.environ.update(hidden)
