@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
@@ -25,7 +26,7 @@ from webhook_inbox.protocol.status import Backlog, read_backlog
 from webhook_inbox.runtime.database import Database, drivers_for
 from webhook_inbox.runtime.service import Service
 from webhook_inbox.sources.source import Source
-from webhook_inbox.telemetry.events import HOOK_FAILED
+from webhook_inbox.telemetry.events import EVENT_SETTLED, HOOK_FAILED
 from webhook_inbox.telemetry.registry import Metrics
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -342,6 +343,14 @@ class Inbox:
     def _told(self, plan: EndpointPlan, receipt: Receipt, started: float) -> Receipt:
         self._metrics.observe(plan.name, receipt, time.perf_counter() - started)
         for result in receipt.results:
+            EVENT_SETTLED.log(
+                plan.name,
+                json.dumps(result.event_id),
+                result.outcome,
+                endpoint=plan.name,
+                event_id=result.event_id,
+                outcome=result.outcome,
+            )
             if result.outcome is Outcome.DEAD:
                 self._call_hooks(self._dead_hooks, plan.name, result)
         return receipt

@@ -31,9 +31,9 @@ class LogEvent:
     text: str
     meaning: str
 
-    def log(self, *values: object) -> None:
-        """Write one record with *values* in the places of the text."""
-        _log.log(self.level, self.text, *values, extra={"event": self.name})
+    def log(self, *values: object, **facts: str) -> None:
+        """Write one record with *values* in the places of the text, and *facts* as attributes of their own."""
+        _log.log(self.level, self.text, *values, extra={"event": self.name, **facts})
 
 
 REQUEST_REFUSED = LogEvent(
@@ -94,6 +94,15 @@ EVENT_IN_FLIGHT = LogEvent(
         "sends again."
     ),
 )
+EVENT_SETTLED = LogEvent(
+    name="event_settled",
+    level=logging.INFO,
+    text="endpoint %s: event %s: %s",
+    meaning=(
+        "What one delivery did to one event, for instance ``processed`` or ``duplicate``. The record has attributes: "
+        "``endpoint``, ``event_id``, ``outcome``."
+    ),
+)
 TYPE_REFUSED = LogEvent(
     name="type_refused",
     level=logging.WARNING,
@@ -110,7 +119,7 @@ HANDLER_FAILED = LogEvent(
     name="handler_failed",
     level=logging.ERROR,
     text="%s: %s: %s\n  %s",
-    meaning="The handler raised: rolled back, 500; the provider's redelivery is the retry. ``on_error`` has the exception.",
+    meaning="The handler raised: rolled back, 500; the redelivery is the retry. ``on_error`` has the exception.",
 )
 DELIVERY_FAILED = LogEvent(
     name="delivery_failed",
@@ -132,6 +141,7 @@ LOG_EVENTS = (
     DELIVERY_REJECTED,
     DELIVERY_TOO_LARGE,
     EVENT_IN_FLIGHT,
+    EVENT_SETTLED,
     HANDLER_FAILED,
     HOOK_FAILED,
     NOT_YET,
