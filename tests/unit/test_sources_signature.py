@@ -94,6 +94,8 @@ def test_whole_ascii_digits_are_a_time(text: str, number: int) -> None:
         "1.5",
         "1e9",
         "0x1",
+        "00",
+        "01767225600",
         "9" * 16,
         "1767225600\0",
     ],

@@ -172,7 +172,7 @@ def test_no_changed_character_of_a_good_entry_is_believed() -> None:
         ({"event_id": "msg_2"}, "signature_mismatch"),
         ({"event_id": "MSG_1"}, "signature_mismatch"),
         ({"timestamp": str(NOW + 1)}, "signature_mismatch"),
-        ({"timestamp": f"0{NOW}"}, "signature_mismatch"),
+        ({"timestamp": f"0{NOW}"}, "timestamp_malformed"),
         ({"event_id": ""}, "id_missing"),
         ({"event_id": "x" * 4_097}, "id_malformed"),
         ({"event_id": "msg\u0394"}, "id_malformed"),

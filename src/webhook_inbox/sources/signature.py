@@ -21,9 +21,9 @@ HEADER_CHARS_MAX = (
     4_096  # the longest real ones, with a signature for each of several secrets, stay far below
 )
 SIGNATURES_MAX = 16  # senders make one for each active secret; a stranger's ten thousand are not tried
-_DIGITS = re.compile(
-    r"[0-9]{1,15}"
-)  # no sign, no underscore, no digits of other scripts: int() takes all of those
+# No sign, no underscore, no digits of other scripts, no leading zero: int() takes all of those, and whoever signs
+# int(text) and whoever signs the text would then disagree about what was signed.
+_WHOLE = re.compile(r"0|[1-9][0-9]{0,14}")
 _LOWER_HEX = re.compile(r"[0-9a-f]*")
 _UPPER_HEX = re.compile(r"[0-9A-F]*")
 
@@ -54,8 +54,8 @@ def only_header(headers: Headers, name: str, *, part: Part = "signature") -> str
 
 
 def unix_time(text: str) -> int | None:
-    """Give the whole number in *text*: 1 to 15 ASCII digits and nothing else, or None."""
-    return int(text) if _DIGITS.fullmatch(text) else None
+    """Give the whole number that *text* spells in 1 to 15 ASCII digits, the one way there is, or None."""
+    return int(text) if _WHOLE.fullmatch(text) else None
 
 
 def outside_tolerance(signed_at: float, now: float, tolerance_seconds: float) -> Rejected | None:
