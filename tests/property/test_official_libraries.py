@@ -112,10 +112,10 @@ STANDARD_STRICTER = {
         str(NOW),
         signed_standard().replace(",", ",!"),
     ),
-    "unused bits of base64, here 1 for 0: they are passed over": (
+    "unused bits of base64, here t for s: they are passed over": (
         "msg_1",
         str(NOW),
-        signed_standard()[:-2] + "1=",
+        signed_standard()[:-2] + "t=",
     ),
     "an id that could be cut in two places": ("a.1", str(NOW), signed_standard(event_id="a.1")),
     "more than sixteen signatures": ("msg_1", str(NOW), " ".join([signed_standard()] * 17)),
