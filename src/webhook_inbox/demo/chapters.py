@@ -1,8 +1,8 @@
 """
 Play the story, chapter by chapter: the same events and the same blows for every receiver.
 
-Each chapter also says what it does to whom. A chapter in which a receiver fares otherwise fails the story: then the demo
-would show an accident, or a promise is broken.
+Each chapter also says how each receiver fares in it. Where one fares otherwise the story fails: it would show an
+accident, or a promise is broken.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ def main() -> None:
     """Serve the application named on the command line until the parent ends or kills us."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     listening = socket.create_server(("127.0.0.1", 0), backlog=BACKLOG)
-    config = uvicorn.Config(sys.argv[1], access_log=False, log_level="warning")
+    config = uvicorn.Config(sys.argv[1], ws="none", access_log=False, log_level="warning")
     AnnouncingServer(config).run(sockets=[listening])
 
 

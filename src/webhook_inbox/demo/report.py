@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Sequence
 
@@ -19,6 +20,16 @@ from webhook_inbox.demo.tally import Tally
 NAME_WIDTH = 12
 ANSWERS_WIDTH = 40
 CENTS = 100
+WIDTH = 80
+HEADINGS = (
+    "events\nsent",
+    "payments\nmade",
+    "payments\nbooked",
+    "\nlost",
+    "\ndoubled",
+    "missing\nEUR",
+    "too much\nEUR",
+)
 
 
 class Narrator:
@@ -31,7 +42,7 @@ class Narrator:
 
     def __init__(self, *, quiet: bool = False) -> None:
         self._talk = Console(stderr=True, quiet=quiet, highlight=False, soft_wrap=True)
-        self._data = Console(quiet=quiet, highlight=False, soft_wrap=True)
+        self._data = Console(quiet=quiet, highlight=False)
 
     def say(self, text: str = "", style: str = "") -> None:
         """Print a line of talk."""
@@ -64,7 +75,7 @@ class Narrator:
     def show(self, result: StoryResult) -> None:
         """Print the table, and what it means."""
         self.say()
-        self._data.print(_table(result.rows))
+        self._data.print(_table(result.rows), width=WIDTH)
         self.say()
         if result.ok:
             self.say("Ours booked every payment once: event, work and record were one commit.", "green")
@@ -79,14 +90,20 @@ class Narrator:
 
 def answers_in_words(rounds: Sequence[Sequence[Attempt]]) -> str:
     """Say what came of *rounds* of attempts, each made in the same moment: ``no answer, then 200 processed``."""
-    said: list[str] = []
-    for attempts in rounds:
-        counted = Counter(str(attempt) for attempt in attempts)
-        words = [f"{times} x {answer}" if len(attempts) > 1 else answer for answer, times in counted.items()]
-        this = ", ".join(sorted(words))
-        if not said or said[-1] != this:
-            said.append(this)
+    said = []
+    for words, same in itertools.groupby(_round_in_words(attempts) for attempts in rounds):
+        times = len(list(same))
+        said.append(words if times == 1 else f"{words} ({times} times)")
     return ", then ".join(said)
+
+
+def _round_in_words(attempts: Sequence[Attempt]) -> str:
+    counted = Counter(str(attempt) for attempt in attempts)
+    if len(attempts) == 1:
+        return next(iter(counted))
+    return ", ".join(
+        f"{times} x {answer}" for answer, times in sorted(counted.items(), key=lambda item: item[1])
+    )
 
 
 def fate_in_words(tally: Tally) -> str:
@@ -101,9 +118,9 @@ def fate_in_words(tally: Tally) -> str:
 
 
 def _table(rows: Sequence[Row]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, caption="amounts in EUR", caption_justify="right")
-    table.add_column("receiver", no_wrap=True)
-    for heading in ("events sent", "payments", "booked", "lost", "doubled", "missing", "too much"):
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    table.add_column("\nreceiver", no_wrap=True)
+    for heading in HEADINGS:
         table.add_column(heading, justify="right", no_wrap=True)
     for row in rows:
         tally = row.tally

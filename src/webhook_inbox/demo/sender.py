@@ -105,7 +105,7 @@ class Sender:
         self._threads.shutdown(cancel_futures=True)
 
     def bookings_due(self) -> dict[Invoice, int]:
-        """Give for each invoice told of how many payments the ledger should hold: 1 where it was paid and is not void."""
+        """Say how many payments the ledger should hold for each invoice: 1 where it was paid and is not void."""
         types: dict[Invoice, set[str]] = {}
         for event in self.events.values():
             types.setdefault(event.invoice, set()).add(event.type)
@@ -120,7 +120,9 @@ class Sender:
         pause = PAUSE_SECONDS_MIN
         while not made[-1].accepted:
             if time.monotonic() > deadline:
-                raise StoryError(f"{server.receiver.name!r} keeps refusing {event.type}: {made[-1]}")
+                raise StoryError(
+                    f"{server.receiver.name!r} keeps refusing {event.type}: {made[-1]}\n{server.log_tail()}"
+                )
             time.sleep(pause)
             pause = min(2 * pause, PAUSE_SECONDS_MAX)
             made.append(self._deliver(server, event))
@@ -151,7 +153,7 @@ class Sender:
 
 
 def sign(body: bytes, secret: str, *, timestamp: int) -> str:
-    """Give the ``Stripe-Signature`` of *body*; written from Stripe's text, as a stranger to ``webhook_inbox.sources``."""
+    """Give the ``Stripe-Signature`` of *body*; written from Stripe's text, sharing nothing with our verifier."""
     signature = hmac.new(secret.encode(), f"{timestamp}.".encode() + body, hashlib.sha256).hexdigest()
     return f"t={timestamp},v1={signature}"
 

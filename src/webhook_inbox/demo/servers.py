@@ -15,7 +15,7 @@ from webhook_inbox.demo.receivers import Receiver
 
 START_SECONDS_MAX = 60.0
 END_SECONDS_MAX = 10.0
-LOG_BYTES_SHOWN = 4000
+LOG_BYTES_SHOWN = 1500
 #: What a user has set for servers of their own must not reach the demo's.
 FOREIGN_PREFIXES = ("PG", "WEBHOOK_INBOX_")
 
@@ -73,7 +73,7 @@ class ReceiverServer:
         readable, _, _ = select.select([self._process.stdout], [], [], START_SECONDS_MAX)
         line = self._process.stdout.readline() if readable else b""
         if not line:
-            raise StoryError(f"the receiver {self.receiver.name!r} did not start:\n{self._log_tail()}")
+            raise StoryError(f"the receiver {self.receiver.name!r} did not start:\n{self.log_tail()}")
         self.port = int(line)
 
     def kill(self) -> None:
@@ -87,7 +87,8 @@ class ReceiverServer:
             if stream is not None:
                 stream.close()
 
-    def _log_tail(self) -> str:
+    def log_tail(self) -> str:
+        """Give the end of what the process wrote on stderr."""
         if self._log is None:
             return ""
         self._log.seek(0)
