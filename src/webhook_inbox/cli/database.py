@@ -1,0 +1,89 @@
+"""Reach the database that a verb names by its DSN, and say in one sentence why it cannot be reached."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from contextlib import closing
+from typing import TypeVar
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+
+from webhook_inbox.drivers.psycopg_settings import libpq_dsn
+from webhook_inbox.drivers.psycopg_sync import PsycopgRunner
+from webhook_inbox.errors import StoreUnavailableError
+from webhook_inbox.protocol.probe import Probe, no_probe
+from webhook_inbox.protocol.steps import Plan
+from webhook_inbox.runtime.database import dsn_from_environment
+
+T = TypeVar("T")
+_PLAIN = re.compile(r"[\w.:,/ -]*")
+# What libpq and the server say, and what we say in its place: their text quotes the DSN, sometimes a part of the
+# password (P-QUIET). A server that speaks another language only costs the reader the reason.
+_REASONS = (
+    ("password authentication failed", "the server refuses the user name or the password"),
+    ("no password supplied", "the server wants a password and the DSN has none"),
+    ("pg_hba.conf", "the server does not let this user in from here (pg_hba.conf)"),
+    ("timeout", "no answer in time"),
+    ("could not translate host name", "the host's name is not known"),
+    ("failed to resolve host", "the host's name is not known"),
+    ("Connection refused", "nothing listens there"),
+    ("No such file or directory", "nothing listens there"),
+    ("No route to host", "there is no way there"),
+    ("too many clients", "the server has no connection free"),
+    ("remaining connection slots", "the server has no connection free"),
+    ("starting up", "the server is starting"),
+    ("shutting down", "the server is shutting down"),
+    ("SSL", "server and client do not agree on TLS (sslmode)"),
+    ("role ", "the server knows no such user"),
+    ("database ", "the server has no such database"),
+)
+
+
+def run_plan(database: str | None, plan: Callable[[], Plan[T]], *, probe: Probe = no_probe) -> T:
+    """
+    Run one plan on a connection of its own.
+
+    Args:
+        database: A DSN of any form; None takes the environment's.
+        plan: Made when the connection is there.
+        probe: Told each fault point; see ``PsycopgRunner``.
+
+    Raises:
+        ConfigurationError: There is no DSN, or it is none.
+        StoreUnavailableError: Nobody answers there; says where and why, without a password.
+        InboxError: Whatever the plan raises.
+    """
+    dsn = libpq_dsn(database or dsn_from_environment())
+    try:
+        connection = psycopg.connect(dsn)
+    except psycopg.Error as error:
+        raise StoreUnavailableError(f"no connection to {place(dsn)}: {_reason(error)}") from error
+    with closing(connection):
+        return PsycopgRunner(connection, probe=probe).run(plan())
+
+
+def place(dsn: str) -> str:
+    """
+    Say where *dsn* leads: ``the database shop at db.example:5432``.
+
+    A password with an unescaped ``@``, ``/`` or ``?`` makes other parts of a URL hold a piece of it. So nothing is
+    said of a DSN with an ``@`` in the wrong place, and no part is said that does not look like one (P-QUIET).
+    """
+    parts = {key: str(value) for key, value in conninfo_to_dict(dsn).items()}
+    if any(
+        "@" in value for key, value in parts.items() if key not in {"user", "password", "application_name"}
+    ):
+        return "the database (its DSN has an @ in an odd place: write it as %40 in a password)"
+    host = parts.get("host") or parts.get("hostaddr") or ""
+    port = parts.get("port", "")
+    name = parts.get("dbname", "")
+    named = f" {name}" if name and _PLAIN.fullmatch(name) else ""
+    where = f" at {host}" if host and _PLAIN.fullmatch(host) else ""
+    return f"the database{named}{where}{f':{port}' if where and port.isdigit() else ''}"
+
+
+def _reason(error: psycopg.Error) -> str:
+    text = str(error)
+    return next((reason for sign, reason in _REASONS if sign in text), "the connection failed")

@@ -1,0 +1,172 @@
+"""
+Deliver signed payloads as a provider does: several at once, several times, at a rate, again until acknowledged.
+
+Every attempt is signed anew, with the time of that attempt. Only the given URL is talked to: no redirect is followed
+and no proxy of the environment is asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import httpx
+
+from webhook_inbox._version import __version__
+from webhook_inbox.cli.payloads import Payload
+
+_ANSWER_BYTES_MAX = 65_536
+_OUTCOME_CHARS_MAX = 40
+_BACKOFF_SECONDS = 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """
+    Say how to deliver.
+
+    Attributes:
+        url: Where to.
+        sign: Gives the headers of one attempt, from payload and Unix seconds.
+        concurrent: Deliveries under way at once.
+        per_second: Deliveries that may start each second; None: as fast as they go.
+        retries: Further attempts of a delivery that was not acknowledged.
+        retry_wait_seconds_max: The longest pause before one, whatever Retry-After says.
+        timeout_seconds: Of one attempt, from connecting to the end of the answer.
+    """
+
+    url: str
+    sign: Callable[[Payload, int], Sequence[tuple[str, str]]]
+    concurrent: int
+    per_second: float | None
+    retries: int
+    retry_wait_seconds_max: float
+    timeout_seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """
+    Say what one delivery came to, by its last attempt.
+
+    Attributes:
+        status: HTTP status; None where no answer came.
+        outcome: What the receiver says became of it; without an answer, why there is none; else empty.
+        attempts: From 1.
+        seconds: Of the last attempt.
+        retry_after_seconds: What the receiver asked for; None where it did not.
+    """
+
+    status: int | None
+    outcome: str
+    attempts: int
+    seconds: float
+    retry_after_seconds: float | None = None
+
+    @property
+    def acknowledged(self) -> bool:
+        """Say whether the provider would be satisfied."""
+        return self.status is not None and self.status // 100 == 2  # noqa: PLR2004 - 2xx
+
+
+async def deliver_all(
+    payloads: Sequence[Payload], plan: Plan, told: Callable[[int, Answer], None]
+) -> list[Answer]:
+    """
+    Deliver each of *payloads*, starting them in order.
+
+    Args:
+        payloads: One entry per delivery; the same payload may stand there several times.
+        plan: How.
+        told: Called with (position, answer) as deliveries end.
+
+    Returns:
+        One answer per delivery, in the order of *payloads*.
+    """
+    answers: dict[int, Answer] = {}
+    turns = iter(enumerate(payloads))  # shared: each courier takes the next one
+    began = time.monotonic()
+    limits = httpx.Limits(max_connections=plan.concurrent, max_keepalive_connections=plan.concurrent)
+
+    async def courier(client: httpx.AsyncClient) -> None:
+        for position, payload in turns:
+            if plan.per_second:
+                await asyncio.sleep(max(0.0, began + position / plan.per_second - time.monotonic()))
+            answers[position] = await _deliver(client, payload, plan)
+            told(position, answers[position])
+
+    async with (
+        httpx.AsyncClient(timeout=plan.timeout_seconds, limits=limits, trust_env=False) as client,
+        asyncio.TaskGroup() as couriers,
+    ):
+        for _ in range(min(plan.concurrent, len(payloads))):
+            couriers.create_task(courier(client))
+    return [answers[position] for position in range(len(payloads))]
+
+
+async def _deliver(client: httpx.AsyncClient, payload: Payload, plan: Plan) -> Answer:
+    attempt = 1
+    while True:
+        answer = await _attempt(client, payload, plan, attempt)
+        if answer.acknowledged or attempt > plan.retries:
+            return answer
+        asked = answer.retry_after_seconds
+        wait = random.uniform(0, _BACKOFF_SECONDS * 2**attempt) if asked is None else asked  # noqa: S311 - jitter
+        await asyncio.sleep(min(wait, plan.retry_wait_seconds_max))
+        attempt += 1
+
+
+async def _attempt(client: httpx.AsyncClient, payload: Payload, plan: Plan, attempt: int) -> Answer:
+    headers = [
+        ("content-type", "application/json"),
+        ("user-agent", f"webhook-inbox-send/{__version__}"),
+        *plan.sign(payload, int(time.time())),
+    ]
+    status, outcome, retry_after = None, "", None
+    began = time.monotonic()
+    try:
+        async with (
+            asyncio.timeout(plan.timeout_seconds),
+            client.stream("POST", plan.url, headers=headers, content=payload.body) as response,
+        ):
+            status, outcome = response.status_code, _outcome(await _beginning(response))
+            retry_after = _seconds(response.headers.get("retry-after", ""))
+    except (TimeoutError, httpx.TimeoutException):
+        status, outcome = None, "timed out"
+    except httpx.ConnectError:
+        outcome = "no connection"
+    except httpx.HTTPError:
+        status, outcome = None, "connection lost"
+    return Answer(
+        status=status,
+        outcome=outcome,
+        attempts=attempt,
+        seconds=time.monotonic() - began,
+        retry_after_seconds=retry_after,
+    )
+
+
+async def _beginning(response: httpx.Response) -> bytes:
+    body = b""
+    async for chunk in response.aiter_raw():
+        body += chunk
+        if len(body) > _ANSWER_BYTES_MAX:
+            break
+    return body
+
+
+def _outcome(body: bytes) -> str:
+    try:
+        value = json.loads(body)
+    except (ValueError, RecursionError):
+        return ""
+    found = value.get("outcome") if isinstance(value, dict) else None
+    return found[:_OUTCOME_CHARS_MAX] if isinstance(found, str) else ""
+
+
+def _seconds(text: str) -> float | None:
+    return float(text) if text.isascii() and text.isdigit() else None

@@ -1,0 +1,92 @@
+"""Find the user's ``Inbox`` by its ``module:attribute``, and say in a few lines why it is not there."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import traceback
+from functools import reduce
+from pathlib import Path
+from types import ModuleType
+
+from webhook_inbox.errors import ConfigurationError
+from webhook_inbox.inbox import Inbox
+
+_FRAMES_MAX = 5
+_PACKAGE = Path(__file__).parents[1]
+# Frames of the import machinery, and ours: whoever made the mistake reads the code on the way to them.
+_NOT_THE_USERS = (
+    "<frozen ",
+    importlib.__path__[0],
+    *(
+        str(_PACKAGE / room)
+        for room in ("cli", "drivers", "inbox.py", "model", "protocol", "runtime", "sources")
+    ),
+)
+_FORM = "module:attribute, for instance billing.app:inbox"
+
+
+def load_inbox(reference: str | None) -> Inbox:
+    """
+    Import what *reference* names, with the current folder on the path as for ``python -m``.
+
+    Raises:
+        ConfigurationError: It names nothing, or no Inbox; where the import failed, shows where in the user's code.
+    """
+    if not reference:
+        raise ConfigurationError(f"no APP given: name your Inbox as {_FORM}, or set WEBHOOK_INBOX_APP")
+    module_name, _, attribute = reference.partition(":")
+    if not module_name or not attribute:
+        raise ConfigurationError(f"APP {reference!r} is not {_FORM}")
+    module = _import(module_name)
+    try:
+        found: object = reduce(getattr, attribute.split("."), module)
+    except AttributeError:
+        raise ConfigurationError(
+            f"module {module_name!r} has no attribute {attribute!r}{_inboxes_of(module)}"
+        ) from None
+    if not isinstance(found, Inbox):
+        raise ConfigurationError(
+            f"{reference} is a {type(found).__name__}, not an Inbox{_inboxes_of(module)}"
+        )
+    return found
+
+
+def _import(name: str) -> ModuleType:
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name and (name == error.name or name.startswith(error.name + ".")):
+            raise ConfigurationError(
+                f"there is no module {error.name!r} in {here} or on Python's path"
+            ) from None
+        raise _import_failed(name, error) from error
+    except (Exception, SystemExit) as error:
+        raise _import_failed(name, error) from error
+
+
+def _import_failed(name: str, error: BaseException) -> ConfigurationError:
+    """Show where in the user's code, without its text: a line of source may hold a secret (P-QUIET)."""
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not frame.filename.startswith(_NOT_THE_USERS)
+    ]
+    lines = [f"importing {name!r} failed:"]
+    lines += [f"  {_near(frame.filename)}:{frame.lineno} in {frame.name}" for frame in frames[-_FRAMES_MAX:]]
+    lines += [f"  {line}" for line in "".join(traceback.format_exception_only(error)).splitlines()]
+    return ConfigurationError("\n".join(lines))
+
+
+def _near(filename: str) -> str:
+    """Give *filename* as seen from here, where that is shorter."""
+    path = Path(filename)
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else filename
+
+
+def _inboxes_of(module: ModuleType) -> str:
+    names = sorted(name for name, value in vars(module).items() if isinstance(value, Inbox))
+    return f"; its Inbox is {' or '.join(f'{module.__name__}:{name}' for name in names)}" if names else ""

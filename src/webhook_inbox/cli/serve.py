@@ -1,0 +1,8 @@
+"""Serve."""
+
+from __future__ import annotations
+
+
+def serve() -> int:
+    """Serve."""
+    return 0
