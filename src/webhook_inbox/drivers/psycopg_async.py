@@ -16,8 +16,8 @@ from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from webhook_inbox.drivers.failures import caused_by, handler_error, store_error
 from webhook_inbox.drivers.psycopg_settings import STALE_POOL_SQLSTATES, connect_arguments, pool_exhausted
-from webhook_inbox.drivers.walk import NotBegunError, Walk, command_text
-from webhook_inbox.errors import HandlerTimeoutError, InboxError, StoreUnavailableError, TransactionEndedError
+from webhook_inbox.drivers.walk import NotBegunError, Walk, command_text, too_long
+from webhook_inbox.errors import InboxError, StoreUnavailableError, TransactionEndedError
 from webhook_inbox.model.settings import Settings
 from webhook_inbox.model.steering import STEERING, Steering
 from webhook_inbox.protocol.probe import Probe, no_probe
@@ -118,11 +118,12 @@ class AsyncPsycopgRunner:
         except BaseException as raised:
             if _is_cancelled(raised):
                 raise
-            if limit.expired():
-                raise _too_long(step) from raised
+            # The server may have ended the session of a handler that overran: that is the handler's doing, not an outage.
+            if limit.expired() or time.monotonic() - started > step.seconds_max:
+                raise too_long(step) from raised
             raise handler_error(raised, handler=step.name, broken=self._conn.closed) from raised
         if time.monotonic() - started > step.seconds_max:
-            raise _too_long(step)  # it never gave the loop a chance to stop it, or ignored the attempt
+            raise too_long(step)  # it never gave the loop a chance to stop it, or ignored the attempt
         return None
 
     async def _commit(self) -> None:
@@ -151,12 +152,6 @@ def _is_cancelled(raised: BaseException) -> bool:
     """Say whether *raised* asks this very task to end, rather than being a handler's own affair."""
     task = asyncio.current_task()
     return isinstance(raised, asyncio.CancelledError) and task is not None and task.cancelling() > 0
-
-
-def _too_long(step: Run) -> HandlerTimeoutError:
-    return HandlerTimeoutError(
-        f"{step.name} took longer than {step.seconds_max}s (setting handler_seconds_max)"
-    )
 
 
 class AsyncPsycopgDriver:

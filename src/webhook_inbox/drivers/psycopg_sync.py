@@ -16,8 +16,8 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 
 from webhook_inbox.drivers.failures import caused_by, handler_error, store_error
 from webhook_inbox.drivers.psycopg_settings import STALE_POOL_SQLSTATES, connect_arguments, pool_exhausted
-from webhook_inbox.drivers.walk import NotBegunError, Walk, command_text
-from webhook_inbox.errors import HandlerTimeoutError, InboxError, StoreUnavailableError, TransactionEndedError
+from webhook_inbox.drivers.walk import NotBegunError, Walk, command_text, too_long
+from webhook_inbox.errors import InboxError, StoreUnavailableError, TransactionEndedError
 from webhook_inbox.model.settings import Settings
 from webhook_inbox.model.steering import STEERING, Steering
 from webhook_inbox.protocol.probe import Probe, no_probe
@@ -115,11 +115,12 @@ class PsycopgRunner:
         except (KeyboardInterrupt, GeneratorExit):
             raise
         except BaseException as raised:
+            # The server may have ended the session of a handler that overran: that is the handler's doing, not an outage.
+            if time.monotonic() - started > step.seconds_max:
+                raise too_long(step) from raised
             raise handler_error(raised, handler=step.name, broken=self._conn.closed) from raised
         if time.monotonic() - started > step.seconds_max:
-            raise HandlerTimeoutError(
-                f"{step.name} took longer than {step.seconds_max}s (setting handler_seconds_max)"
-            )
+            raise too_long(step)
         return None
 
     def _commit(self) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Generic, TypeVar, assert_never, cast
 
-from webhook_inbox.errors import InboxError, StoreUnavailableError
+from webhook_inbox.errors import HandlerTimeoutError, InboxError, StoreUnavailableError
 from webhook_inbox.protocol.probe import Probe
 from webhook_inbox.protocol.steps import (
     Plan,
     Release,
     Rollback,
     RollbackTo,
+    Run,
     Savepoint,
     Script,
     Step,
@@ -100,3 +101,10 @@ def command_text(step: Script | Savepoint | RollbackTo | Release | Rollback) -> 
             return "ROLLBACK"
         case _:
             assert_never(step)
+
+
+def too_long(step: Run) -> HandlerTimeoutError:
+    """Say that a handler overran its time."""
+    return HandlerTimeoutError(
+        f"{step.name} took longer than {step.seconds_max}s (setting handler_seconds_max)"
+    )
