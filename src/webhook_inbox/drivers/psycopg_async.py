@@ -118,7 +118,7 @@ class AsyncPsycopgRunner:
         except BaseException as raised:
             if _is_cancelled(raised):
                 raise
-            # The server may have ended the session of a handler that overran: that is the handler's doing, not an outage.
+            # The server may have ended the session of a handler that overran: its own doing, not an outage.
             if limit.expired() or time.monotonic() - started > step.seconds_max:
                 raise too_long(step) from raised
             raise handler_error(raised, handler=step.name, broken=self._conn.closed) from raised

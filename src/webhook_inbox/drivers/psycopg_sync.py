@@ -115,7 +115,7 @@ class PsycopgRunner:
         except (KeyboardInterrupt, GeneratorExit):
             raise
         except BaseException as raised:
-            # The server may have ended the session of a handler that overran: that is the handler's doing, not an outage.
+            # The server may have ended the session of a handler that overran: its own doing, not an outage.
             if time.monotonic() - started > step.seconds_max:
                 raise too_long(step) from raised
             raise handler_error(raised, handler=step.name, broken=self._conn.closed) from raised
