@@ -25,9 +25,6 @@ from typing import Any, NoReturn
 
 import psycopg_pool  # noqa: F401 - imported here once, not in each server
 import uvicorn
-import uvicorn.lifespan.on
-import uvicorn.loops.auto
-import uvicorn.protocols.http.auto
 
 from tests.faults.app import Setup, make_app
 
@@ -100,11 +97,18 @@ class Nursery:
         logging.basicConfig(level=logging.INFO, format=f"{os.getpid()} %(levelname)s %(message)s")
         code = 1
         try:
-            config = uvicorn.Config(make_app(setup), log_config=None, access_log=False, lifespan="on")
-            uvicorn.Server(config).run(sockets=[lane])
+            uvicorn.Server(configured(setup)).run(sockets=[lane])
             code = 0
         finally:
             os._exit(code)
+
+
+def configured(setup: Setup) -> uvicorn.Config:
+    """Give uvicorn's configuration, loaded: what it imports, it has imported."""
+    config = uvicorn.Config(make_app(setup), log_config=None, access_log=False, lifespan="on", ws="none")
+    config.load()
+    config.get_loop_factory()
+    return config
 
 
 def say(**what: object) -> None:
@@ -116,6 +120,7 @@ def say(**what: object) -> None:
 def main() -> None:
     """Serve on the sockets whose numbers are given."""
     lanes = [socket.socket(fileno=int(number)) for number in sys.argv[1:]]
+    configured(Setup("postgresql:///nowhere"))
     gc.collect()
     gc.freeze()
     say(ready=os.getpid())
