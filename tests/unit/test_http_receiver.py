@@ -239,6 +239,7 @@ def test_every_4xx_closes_its_connection_where_there_is_one(desk: Desk) -> None:
     desk.settle = lambda _: answers.refused(400, "signature_mismatch", "no matching signature")
     assert desk.post().headers["connection"] == "close"
     assert "connection" not in desk.post(http_version="2").headers
+    assert desk.post(http_version="2.0").headers["connection"] == "close"
     desk.settle = lambda _: answers.unavailable("store_unavailable", "later")
     assert "connection" not in desk.post().headers
 

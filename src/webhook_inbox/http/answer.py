@@ -9,6 +9,9 @@ from webhook_inbox.http.messages import Scope, Send
 from webhook_inbox.model.receipt import Receipt
 
 _CLIENT_ERRORS = range(400, 500)
+_WITHOUT_CONNECTION_HEADER = frozenset(
+    {"2", "3"}
+)  # as ASGI writes them; "2.0" is an HTTP/1 request that lies
 
 
 async def send_receipt(receipt: Receipt, send: Send, *, more_body: bool = False) -> None:
@@ -44,7 +47,7 @@ def closing(receipt: Receipt, scope: Scope) -> Receipt:
 
     HTTP/2 and later have no such header (RFC 9113, section 8.2.2).
     """
-    if receipt.status not in _CLIENT_ERRORS or not str(scope.get("http_version", "1.1")).startswith("1"):
+    if receipt.status not in _CLIENT_ERRORS or scope.get("http_version") in _WITHOUT_CONNECTION_HEADER:
         return receipt
     return replace(receipt, headers=(*receipt.headers, ("connection", "close")))
 
