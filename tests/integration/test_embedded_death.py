@@ -21,7 +21,7 @@ from webhook_inbox.embedded import EmbeddedPostgres, watchdog
 OWNER = """
 import json, os, sys, threading, psycopg
 from webhook_inbox.embedded import EmbeddedPostgres
-server = EmbeddedPostgres({directory!r}, binaries={origin!r})
+server = EmbeddedPostgres({directory!r}, binaries={origin!r}, durable=False)
 with server:
     busy = psycopg.connect(server.dsn, autocommit=True)
     busy.execute("CREATE TABLE mark AS SELECT 1 AS n")

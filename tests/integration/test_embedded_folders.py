@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -66,14 +69,16 @@ import json, os, sys, psycopg
 from webhook_inbox.embedded import EmbeddedPostgres
 with EmbeddedPostgres({directory!r}) as server:
     psycopg.connect(server.dsn, autocommit=True).execute("CREATE TABLE mark AS SELECT 1 AS n")
-    print(json.dumps([server._watchdog.pid, *server.processes()]), flush=True)
+    print(json.dumps([server._folders.run.name, server._watchdog.pid, *server.processes()]), flush=True)
     sys.stdin.read()
 """
     program = programs.start(text.format(directory=str(open_folder / "kept")))
-    watchdog, *server = program.report()
+    run, watchdog, *server = program.report()
     for pid in (watchdog, program.process.pid, *server):
-        os.kill(pid, 9)
+        with contextlib.suppress(ProcessLookupError):  # some follow their postmaster by themselves
+            os.kill(pid, 9)
     program.finish()
+    shutil.rmtree(Path(tempfile.gettempdir()) / run)
     eventually(lambda: not any(Path(f"/proc/{pid}").exists() for pid in server), what="the server is dead")
     assert (open_folder / "kept" / "pgdata" / "postmaster.pid").exists()
     with EmbeddedPostgres(open_folder / "kept") as again:

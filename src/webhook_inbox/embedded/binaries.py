@@ -61,7 +61,8 @@ def find_binaries(choice: Choice | str | None = None, *, major: int | None = Non
         return found
     if major is not None:
         raise EmbeddedPostgresError(
-            f"the data folder was written by PostgreSQL {major} and no server of that version was found; "
+            f"the data folder was written by PostgreSQL {major} and no server of that version was found"
+            f"{f' in {wanted}' if wanted else ''}; "
             f"install it, name its folder in {CHOICE_VARIABLE}, or give another directory"
         )
     if wanted not in (None, "machine", "wheel"):
