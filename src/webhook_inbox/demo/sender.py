@@ -73,12 +73,14 @@ class Sender:
         self.events: dict[str, StripeEvent] = {}
         self.attempts: list[Attempt] = []
         self._secret = secret
+        self._closed = threading.Event()
+        self._together = threading.Barrier(1)
         self._threads = ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="sender")
 
     def send(self, servers: Sequence[ReceiverServer], event: StripeEvent, *, copies: int = 1) -> Pending:
         """Deliver *copies* of *event* to each server, all in the same moment; give what will come of it."""
         self.events[event.id] = event
-        together = threading.Barrier(len(servers) * copies)
+        self._together = together = threading.Barrier(len(servers) * copies)
         return {
             server.receiver.name: [
                 self._threads.submit(self._deliver, server, event, together) for _ in range(copies)
@@ -101,7 +103,9 @@ class Sender:
         return {name: attempts.result() for name, attempts in under_way.items()}
 
     def close(self) -> None:
-        """Let go of the threads; the servers are gone by now, so that none waits for an answer."""
+        """End every delivery; the servers are gone by now, so that none waits for an answer."""
+        self._closed.set()
+        self._together.abort()
         self._threads.shutdown(cancel_futures=True)
 
     def bookings_due(self) -> dict[Invoice, int]:
@@ -118,12 +122,11 @@ class Sender:
         made = [self._deliver(server, event)]
         deadline = time.monotonic() + REDELIVERY_SECONDS_MAX
         pause = PAUSE_SECONDS_MIN
-        while not made[-1].accepted:
+        while not made[-1].accepted and not self._closed.wait(pause):
             if time.monotonic() > deadline:
                 raise StoryError(
                     f"{server.receiver.name!r} keeps refusing {event.type}: {made[-1]}\n{server.log_tail()}"
                 )
-            time.sleep(pause)
             pause = min(2 * pause, PAUSE_SECONDS_MAX)
             made.append(self._deliver(server, event))
         return made

