@@ -10,12 +10,12 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 
+from tests.deliveries import PAYLOADS
 from webhook_inbox import Inbox, Outcome
 from webhook_inbox.demo.billing import billing
 from webhook_inbox.demo.events import EventType, Invoice, StripeEvent, stripe_id, write_event
@@ -23,7 +23,7 @@ from webhook_inbox.sources import Stripe
 from webhook_inbox.testing.signing import sign_stripe
 
 SECRET = "whsec_fake_billing"
-SHARED_EVENTS = Path(__file__).parents[3] / "shared/payloads/stripe"
+SHARED_EVENTS = PAYLOADS / "stripe"
 CREATED_AT = 1_760_000_000
 PAID_AT = CREATED_AT + 3600
 
