@@ -21,7 +21,7 @@ from webhook_inbox.http.lifespan import Lifespan, run_lifespan
 from webhook_inbox.http.limits import check_url
 from webhook_inbox.http.messages import Receive, Scope, Send
 from webhook_inbox.http.request import take_delivery
-from webhook_inbox.http.route import names_in
+from webhook_inbox.http.route import name_in
 from webhook_inbox.model.delivery import Delivery
 from webhook_inbox.model.failure import describe
 from webhook_inbox.model.receipt import Receipt
@@ -110,11 +110,8 @@ class AsgiReceiver:
     def _endpoint(self, scope: Scope) -> EndpointPlan | Receipt:
         if refusal := check_url(scope):
             return refusal
-        names = names_in(scope)
-        for name in names:
-            if endpoint := self._find(name):
-                return endpoint
-        return answers.unknown_endpoint(names[0] if names else "")
+        name = name_in(scope)
+        return self._find(name) or answers.unknown_endpoint(name)
 
     async def _answer(self, receipt: Receipt, request: _Request, send: Send) -> None:
         body, endpoint = request.body, request.endpoint

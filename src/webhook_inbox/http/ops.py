@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from webhook_inbox.errors import InboxError
 from webhook_inbox.http.lifespan import run_lifespan
 from webhook_inbox.http.messages import Receive, Scope, Send
-from webhook_inbox.http.route import names_in
+from webhook_inbox.http.route import name_in
 from webhook_inbox.model.failure import describe
 from webhook_inbox.telemetry.registry import Metrics
 
@@ -50,17 +50,15 @@ class OpsApp:
     async def _page(self, scope: Scope) -> tuple[int, bytes, str]:
         if scope["method"] not in {"GET", "HEAD"}:
             return 405, _json(error="read with GET"), _JSON
-        for name in names_in(scope):
-            match name:
-                case "healthz":
-                    return 200, _json(status="alive"), _JSON
-                case "readyz":
-                    return await self._ready()
-                case "metrics":
-                    return 200, *self._metrics.expose()
-                case _:
-                    continue
-        return 404, _json(error="there are /healthz, /readyz and /metrics"), _JSON
+        match name_in(scope):
+            case "healthz":
+                return 200, _json(status="alive"), _JSON
+            case "readyz":
+                return await self._ready()
+            case "metrics":
+                return 200, *self._metrics.expose()
+            case _:
+                return 404, _json(error="there are /healthz, /readyz and /metrics"), _JSON
 
     async def _ready(self) -> tuple[int, bytes, str]:
         """Ask the database, for a bounded time: a probe that hangs would pile up behind the next one."""

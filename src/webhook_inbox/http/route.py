@@ -5,20 +5,22 @@ from __future__ import annotations
 from webhook_inbox.http.messages import Scope
 
 
-def names_in(scope: Scope) -> tuple[str, ...]:
+def name_in(scope: Scope) -> str:
     """
-    Give the endpoint names that the path may mean, the likeliest first; none, one or two.
+    Give the name that the path puts after the prefix; empty where it is not exactly one segment.
 
-    A mounted app sees the prefix in ``root_path``. Whether ``path`` still starts with it depends on the framework:
-    Starlette before 0.33 cut it off, newer ones and the ASGI specification leave it on. Both readings are offered, so
-    that an endpoint that has the prefix's own name is found under both.
+    A mounted app sees its prefix in ``root_path``. Whether ``path`` still starts with it depends on who put it there:
+    the ASGI specification and Starlette from 0.33 leave it on, older ones cut it off, and a proxy may have cut off
+    the part that the server was told of, but not the part that the framework added. So: what stands before the name
+    must be the end of the prefix, be it the whole prefix or none of it.
 
     Empty segments do not count: ``/billing``, ``/billing/`` and ``//billing`` are one path, and nobody is redirected.
     """
-    segments = _segments(scope["path"])
-    whole = tuple(segments) if len(segments) == 1 else ()
+    *before, name = _segments(scope["path"]) or [""]
+    if not before:
+        return name
     prefix = _segments(scope.get("root_path") or "")
-    return (segments[-1], *whole) if prefix and segments[:-1] == prefix else whole
+    return name if prefix[-len(before) :] == before else ""
 
 
 def url_of(scope: Scope, host: str) -> str:

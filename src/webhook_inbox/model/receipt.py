@@ -3,10 +3,27 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Never
 
 from webhook_inbox.model.states import Outcome, State
+
+
+class _NotToBeSerialised:
+    """
+    Keep a framework from turning a receipt into JSON and sending that with 200 (P-ACK).
+
+    FastAPI does so with whatever a route returns, by ``dataclasses.asdict``: a delivery that failed would be
+    acknowledged, and lost.
+    """
+
+    __slots__ = ()
+
+    def __deepcopy__(self, memo: object) -> Never:
+        raise TypeError(
+            "a receipt is not an answer: return Response(receipt.body, receipt.status, dict(receipt.headers))"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +50,7 @@ class EventResult:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:
     """
-    Carry the answer to one delivery.
+    Carry the answer to one delivery; in a route, ``Response(receipt.body, receipt.status, dict(receipt.headers))``.
 
     Attributes:
         status: HTTP status; 2xx only after the database confirmed the COMMIT (P-ACK).
@@ -50,6 +67,7 @@ class Receipt:
     body: bytes = b""
     results: tuple[EventResult, ...] = ()
     reason: str = ""
+    _guard: _NotToBeSerialised = field(default=_NotToBeSerialised(), init=False, repr=False, compare=False)
 
     def json(self) -> object:
         """Parse the answer's body, for tests and tools."""
