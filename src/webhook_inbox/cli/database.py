@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from typing import TypeVar
 
 import psycopg
@@ -18,6 +19,7 @@ from webhook_inbox.protocol.steps import Plan
 from webhook_inbox.runtime.database import dsn_from_environment
 
 T = TypeVar("T")
+POOL_LOGGER = "psycopg.pool"
 _PLAIN = re.compile(r"[\w.:,/ -]*")
 # What libpq and the server say, and what we say in its place: their text quotes the DSN, sometimes a part of the
 # password (P-QUIET). A server that speaks another language only costs the reader the reason.
@@ -59,9 +61,35 @@ def run_plan(database: str | None, plan: Callable[[], Plan[T]], *, probe: Probe 
     try:
         connection = psycopg.connect(dsn)
     except psycopg.Error as error:
-        raise StoreUnavailableError(f"no connection to {place(dsn)}: {_reason(error)}") from error
+        raise StoreUnavailableError(f"no connection to {place(dsn)}: {reason(error)}") from error
     with closing(connection):
         return PsycopgRunner(connection, probe=probe).run(plan())
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """
+    Say why a pool got no connection, rather than that it got none.
+
+    The pool tells the reason to its log alone, which quotes the DSN and so is not shown meanwhile (P-QUIET).
+    """
+    reasons: list[str] = []
+
+    def note(record: logging.LogRecord) -> bool:
+        given = record.args if isinstance(record.args, tuple) else ()
+        reasons.extend(reason(each) for each in given if isinstance(each, Exception))
+        return False
+
+    pool_log = logging.getLogger(POOL_LOGGER)
+    pool_log.addFilter(note)
+    try:
+        yield
+    except StoreUnavailableError as error:
+        if reasons:
+            raise StoreUnavailableError(f"no connection to the database: {reasons[-1]}") from error
+        raise
+    finally:
+        pool_log.removeFilter(note)
 
 
 def place(dsn: str) -> str:
@@ -84,6 +112,7 @@ def place(dsn: str) -> str:
     return f"the database{named}{where}{f':{port}' if where and port.isdigit() else ''}"
 
 
-def _reason(error: psycopg.Error) -> str:
+def reason(error: BaseException) -> str:
+    """Say why a connection failed, in words that hold nothing of its DSN."""
     text = str(error)
     return next((reason for sign, reason in _REASONS if sign in text), "the connection failed")

@@ -77,8 +77,14 @@ def _import_failed(name: str, error: BaseException) -> ConfigurationError:
     ]
     lines = [f"importing {name!r} failed:"]
     lines += [f"  {_near(frame.filename)}:{frame.lineno} in {frame.name}" for frame in frames[-_FRAMES_MAX:]]
-    lines += [f"  {line}" for line in "".join(traceback.format_exception_only(error)).splitlines()]
+    lines += [f"  {line}" for line in _said(error).splitlines()]
     return ConfigurationError("\n".join(lines))
+
+
+def _said(error: BaseException) -> str:
+    if isinstance(error, SyntaxError):  # Python's own text shows the line
+        return f"{type(error).__name__}: {error.msg} at {_near(error.filename or '?')}:{error.lineno}"
+    return "".join(traceback.format_exception_only(error))
 
 
 def _near(filename: str) -> str:

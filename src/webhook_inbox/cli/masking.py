@@ -18,7 +18,7 @@ _SECRET_VARIABLE = "WEBHOOK_INBOX_SECRET"  # noqa: S105 - the variable's name
 _DSN_VARIABLES = ("WEBHOOK_INBOX_DATABASE_URL", "DATABASE_URL")
 _SECRET_CHARS_MIN = 4
 # The user part ends at the last @: an ill-formed URL has a password with @, / or : in it.
-_CREDENTIALS = re.compile(r"(?<=://)[^\s'\"]*@")
+_CREDENTIALS = re.compile(r"(?<=://)(?!user:password@host/)[^\s'\"]*@")  # our own sentences show that form
 _PASSWORD_OF_URL = re.compile(r"://[^\s:]*:(\S*)@")
 _PASSWORD_OF_PAIR = re.compile(r"(?i)\b(\w*password\s*=\s*)('(?:[^'\\]|\\.)*'|[^\s'\"&]+)")
 

@@ -108,7 +108,7 @@ class Sent:
         total = len(self.answers)
         retries = sum(answer.attempts - 1 for answer in self.answers)
         again = f" and {counted(retries, 'retry', 'retries')}" if retries else ""
-        pace = f"{self.seconds:.1f} s, {total / self.seconds:.0f}/s" if self.seconds else "0 s"
+        pace = f"{self.seconds:.1f} s, {total / self.seconds:.{0 if total > 9 * self.seconds else 1}f}/s"
         verdict = (
             styled("all acknowledged", "green")
             if self.all_acknowledged

@@ -1,8 +1,104 @@
-"""Serve."""
+"""Run the receiver as a service of its own."""
 
 from __future__ import annotations
 
+from typing import Annotated, Any
 
-def serve() -> int:
-    """Serve."""
-    return 0
+import typer
+
+from webhook_inbox.cli.extras import require
+from webhook_inbox.cli.options import AppArgument, JsonOption
+from webhook_inbox.errors import ConfigurationError
+
+_FORMATS = ("text", "json")
+_LEVELS = ("debug", "info", "warning", "error")
+
+
+def _option(*names: str, help: str, **more: Any) -> Any:  # noqa: A002, ANN401 - as Typer calls it, and gives it
+    return typer.Option(*names, help=help, show_envvar=False, **more)
+
+
+def serve(
+    *,
+    app: AppArgument = None,
+    host: Annotated[
+        str, _option("--host", metavar="ADDRESS", help="Where your proxy reaches it.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int,
+        _option("--port", metavar="N", min=0, max=65_535, help="0 takes any that is free, and says which."),
+    ] = 8000,
+    workers: Annotated[int, _option("--workers", metavar="N", min=1, max=256, help="Processes.")] = 1,
+    concurrency_max: Annotated[
+        int,
+        _option(
+            "--concurrency-max",
+            metavar="N",
+            min=1,
+            help="Connections a process; further ones hear 503 at once.",
+        ),
+    ] = 512,
+    ops_port: Annotated[
+        int | None,
+        _option(
+            "--ops-port",
+            metavar="N",
+            min=0,
+            max=65_535,
+            show_default=False,
+            help="Serve /healthz, /readyz and /metrics there; without it, nowhere. Each worker takes a port from N on.",
+        ),
+    ] = None,
+    ops_host: Annotated[
+        str, _option("--ops-host", metavar="ADDRESS", help="Where your own machines reach them.")
+    ] = "127.0.0.1",
+    log_format: Annotated[
+        str, _option("--log-format", metavar="text|json", help="Of the log on stderr.")
+    ] = "text",
+    log_level: Annotated[
+        str, _option("--log-level", metavar="debug|info|warning|error", help="Info tells of each event.")
+    ] = "info",
+    access_log: Annotated[
+        bool, _option("--access-log", help="Log each request too, without its query.")
+    ] = False,
+    json: JsonOption = False,
+) -> int:
+    """
+    Receive deliveries for APP at POST /{endpoint}.
+
+    Refuses to start, with exit 2, on a database that it cannot serve. SIGTERM stops accepting, finishes what is under
+    way and exits 0. Meant to stand behind a proxy that speaks TLS.
+    """
+    require("serve", "server", "uvicorn", "httptools")
+    from webhook_inbox.cli.load import load_inbox
+    from webhook_inbox.cli.logs import guard_foreign_loggers
+    from webhook_inbox.cli.server import Serving, check, serve_alone, serve_with_workers
+
+    _one_of("--log-format", log_format, _FORMATS)
+    _one_of("--log-level", log_level, _LEVELS)
+    if workers > 1 and ops_port == 0:
+        raise ConfigurationError(
+            "--ops-port 0 is for one worker; with several, name the first of their ports"
+        )
+    inbox = load_inbox(app)
+    check(inbox)
+    guard_foreign_loggers()
+    serving = Serving(
+        reference=app or "",
+        host=host,
+        port=port,
+        workers=workers,
+        concurrency_max=concurrency_max,
+        ops_host=ops_host,
+        ops_port=ops_port,
+        log_format="json" if log_format == "json" else "text",
+        log_level=log_level,
+        access_log=access_log,
+        json=json,
+    )
+    return serve_alone(serving, inbox) if workers == 1 else serve_with_workers(serving, inbox)
+
+
+def _one_of(option: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise ConfigurationError(f"{option} is {value!r}; it is one of {', '.join(allowed)}")

@@ -126,6 +126,7 @@ def _of_database(database: str | None, schema: str) -> tuple[str, Backlog]:
 def _of_app(app: str) -> tuple[str, Backlog]:
     import asyncio
 
+    from webhook_inbox.cli.database import explained
     from webhook_inbox.cli.load import load_inbox
 
     inbox = load_inbox(app)
@@ -134,7 +135,8 @@ def _of_app(app: str) -> tuple[str, Backlog]:
         async with inbox.running():
             return await inbox.backlog()
 
-    return inbox.schema, asyncio.run(ask())
+    with explained():
+        return inbox.schema, asyncio.run(ask())
 
 
 def _facts(backlog: Backlog) -> dict[str, Any]:

@@ -1,0 +1,101 @@
+"""
+Write the service's log to stderr, a line a record for people or a JSON object a record for machines.
+
+No line holds what an exception of a library says: it may quote a payload or a DSN. It says which, and where (P-QUIET).
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from datetime import UTC, datetime
+from typing import Any, Literal, TypeAlias
+
+from webhook_inbox.cli.database import POOL_LOGGER, reason
+from webhook_inbox.cli.output import visible
+from webhook_inbox.model.failure import describe
+
+LogFormat: TypeAlias = Literal["text", "json"]
+_OURS = ("asyncio", "psycopg", "uvicorn", "webhook_inbox")
+_STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"color_message", "message", "taskName"}
+
+
+def log_config(form: LogFormat, level: str, *, access_log: bool) -> dict[str, Any]:
+    """Give the set-up for ``logging.config.dictConfig``: everything to stderr, in *form*."""
+    formatter = TextLines if form == "text" else JsonLines
+    return {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "formatters": {"lines": {"()": formatter}},
+        "handlers": {
+            "stderr": {"class": "logging.StreamHandler", "formatter": "lines", "stream": "ext://sys.stderr"}
+        },
+        "root": {"handlers": ["stderr"], "level": "WARNING"},
+        "loggers": {
+            "webhook_inbox": {"level": level.upper()},
+            "uvicorn.error": {"level": "WARNING"},
+            "uvicorn.access": {"level": "INFO" if access_log else "CRITICAL"},
+        },
+    }
+
+
+def guard_foreign_loggers() -> None:
+    """Keep out of the log what libraries quote: parts of a DSN, and the query of a URL, which may hold a token."""
+    logging.getLogger(POOL_LOGGER).addFilter(_without_dsn)
+    logging.getLogger("uvicorn.access").addFilter(_without_query)
+
+
+def _without_dsn(record: logging.LogRecord) -> bool:
+    for error in record.args if isinstance(record.args, tuple) else ():
+        if isinstance(error, Exception):
+            record.msg, record.args = "no connection to the database: %s", (reason(error),)
+            break
+    return True
+
+
+def _without_query(record: logging.LogRecord) -> bool:
+    if isinstance(record.args, tuple):
+        record.args = tuple(each.partition("?")[0] if isinstance(each, str) else each for each in record.args)
+    return True
+
+
+class TextLines(logging.Formatter):
+    """Write ``2026-01-31T12:00:00.000Z INFO webhook_inbox: endpoint billing: event "evt_1": processed``."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Give one record; lines after its first are indented, so that no record can forge another."""
+        head = f"{_time(record)} {record.levelname} {record.name}: "
+        return "\n  ".join(visible(line) for line in (head + _text(record)).splitlines())
+
+
+class JsonLines(logging.Formatter):
+    """Write an object with ``time``, ``level``, ``logger``, ``message``, and the record's own attributes."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Give one record."""
+        own = {name: value for name, value in vars(record).items() if name not in _STANDARD}
+        line = {
+            "time": _time(record),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": _text(record),
+            **own,
+        }
+        return json.dumps(line, default=lambda value: type(value).__name__)
+
+
+def _time(record: logging.LogRecord) -> str:
+    return (
+        datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    )
+
+
+def _text(record: logging.LogRecord) -> str:
+    message = record.getMessage()
+    error = record.exc_info[1] if record.exc_info else None
+    if error is None:
+        return message
+    if record.name.partition(".")[0] in _OURS:
+        failure = describe(error)
+        return "\n".join([message.rstrip(), failure.type, *failure.frames])
+    return f"{message}\n{logging.Formatter().formatException((type(error), error, error.__traceback__))}"

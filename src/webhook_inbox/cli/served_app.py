@@ -1,0 +1,130 @@
+"""
+Hold what one server process runs: the receiver on its socket, and beside it, on another one, the pages for operators.
+
+Nothing of the operators' pages can be reached through the receiver's port, whatever is asked for there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import uvicorn
+
+from webhook_inbox.cli.load import load_inbox
+from webhook_inbox.cli.logs import guard_foreign_loggers
+from webhook_inbox.cli.sockets import bind_first_free
+from webhook_inbox.errors import InboxError
+from webhook_inbox.http.messages import Message, Receive, Scope, Send
+from webhook_inbox.inbox import Inbox
+
+_OPS_CONCURRENCY_MAX = 100
+_STARTUP_FAILED = 3  # uvicorn's own code: its supervisor then stops, where any other makes it try again
+
+
+class ServedApp:
+    """
+    Serve an inbox's receiver, and its operators' pages for as long as the receiver runs.
+
+    Args:
+        inbox: What is served.
+        ops: A bound socket for the operators' pages; None: no such pages.
+    """
+
+    def __init__(self, inbox: Inbox, ops: socket.socket | None) -> None:
+        guard_foreign_loggers()
+        self._receiver = inbox.asgi()
+        self._ops_app = inbox.ops()
+        self._ops = ops
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one ASGI scope."""
+        if scope["type"] == "lifespan" and self._ops is not None:
+            receive = _then_stop(receive, *self._start_ops(self._ops))
+        await self._receiver(scope, receive, send)
+
+    def _start_ops(self, listener: socket.socket) -> tuple[uvicorn.Server, asyncio.Task[None]]:
+        config = uvicorn.Config(
+            self._ops_app,
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            ws="none",
+            limit_concurrency=_OPS_CONCURRENCY_MAX,
+            server_header=False,
+            timeout_graceful_shutdown=1,
+            http="webhook_inbox.cli.head_guard:GuardedHttp",
+        )
+        server = _ServerBeside(config)
+        return server, asyncio.create_task(server.serve(sockets=[listener]))
+
+
+def _then_stop(receive: Receive, server: uvicorn.Server, task: asyncio.Task[None]) -> Receive:
+    """Stop *server* when *receive* says that the process stops, before others hear it: the loop ends soon after."""
+
+    async def received() -> Message:
+        message = await receive()
+        if message["type"] == "lifespan.shutdown":
+            server.should_exit = True
+            await task
+        return message
+
+    return received
+
+
+class _ServerBeside(uvicorn.Server):
+    """Serve within a process whose signals are another server's business."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerApp:
+    """
+    Make a worker process's app, in that process; uvicorn hands this over and calls it.
+
+    Attributes:
+        reference: The user's Inbox, as given to ``serve``.
+        ops_host: Where the operators' pages listen.
+        ops_ports: Each worker takes the first that is free, so that a scraper reaches every worker; none: no pages.
+    """
+
+    reference: str
+    ops_host: str
+    ops_ports: range
+
+    def __call__(self) -> ServedApp:
+        """Give the app; a failure is told in a sentence, and ends the supervisor too."""
+        _end_with_parent()
+        try:
+            inbox = load_inbox(self.reference)
+            ops = bind_first_free(self.ops_host, self.ops_ports) if self.ops_ports else None
+        except InboxError as error:
+            from webhook_inbox.cli.failures import report
+
+            report(error)
+            sys.exit(_STARTUP_FAILED)
+        return ServedApp(inbox, ops)
+
+
+def _end_with_parent() -> None:
+    """Drain and stop when the supervisor is gone, however it ended; else the port would stay taken."""
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+
+    def follow() -> None:
+        parent.join()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=follow, name="webhook-inbox-parent", daemon=True).start()
