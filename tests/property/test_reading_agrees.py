@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from typing import Any
 
 from hypothesis import example, given, settings, strategies as st
@@ -36,12 +37,26 @@ def at(value: Any, path: tuple[str, ...]) -> Any:
     return value
 
 
+def shown(value: Any) -> str:
+    """Write *value* with its types, except that a number of many digits may be a float or a Decimal."""
+    match value:
+        case dict():
+            return "{" + ", ".join(f"{name!r}: {shown(member)}" for name, member in value.items()) + "}"
+        case list():
+            return "[" + ", ".join(map(shown, value)) + "]"
+        case Decimal() if value.is_finite():
+            return repr(float(value))
+        case _:
+            return repr(value)
+
+
 @given(body=st.one_of(json_texts(), almost_json(), BODIES))
 @settings(max_examples=1500, deadline=None)
 @example(b'{"id":"a","x":"\xed\xa0\x80"}')
 @example(b'{"id":"a","x":"\\ud83d\\u0041"}')
 @example(b'{"id":"a","x":1E+}')
 @example(b'{"id":"a"}\0')
+@example(b'{"id":{"x":1.0000000000000001},"type":12345678901234567890.0,"created":1e-400}')
 @example(b'{"id":"a","x":' + b"[" * 198 + b"]" * 198 + b"}")
 @example(b'{"id":"a","x":' + b"[" * 200 + b"]" * 200 + b"}")
 @example('{"id":1}'.encode("utf-16-le"))
@@ -53,8 +68,8 @@ def test_the_fast_reading_is_the_plain_reading(body: bytes) -> None:
     elif not isinstance(parsed, dict):
         assert read == Unreadable(reason="expected a JSON object")
     else:
-        assert read == tuple(at(parsed, path) for path in PATHS)
-        assert [type(value) for value in read] == [type(at(parsed, path)) for path in PATHS]
+        assert not isinstance(read, Unreadable)
+        assert [shown(value) for value in read] == [shown(at(parsed, path)) for path in PATHS]
 
 
 @given(body=json_texts())

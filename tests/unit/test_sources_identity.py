@@ -30,6 +30,7 @@ READER = Reader(("id",), ("data", "type"), ("data", "at", "s"))
         (rb'{"id":"a\ud83d"}', ("a\ud83d", None, None)),
         (b'{"id":"a","x":1e400}', ("a", None, None)),
         (b'{"id":1e400}', (Decimal("1e400"), None, None)),
+        (b'{"id":"a","x":1e9999999999999999999}', ("a", None, None)),
     ],
 )
 def test_values_are_read_from_their_places(body: bytes, values: tuple[object, ...]) -> None:
@@ -202,6 +203,7 @@ def test_places_are_by_default_where_most_providers_put_them() -> None:
         (1_767_225_600_123, datetime(2026, 1, 1, 0, 0, 0, 123_000, tzinfo=UTC)),
         (32_503_680_000, datetime(1971, 1, 12, 4, 48, tzinfo=UTC)),
         (32_503_679_999_999, datetime(2999, 12, 31, 23, 59, 59, 999_000, tzinfo=UTC)),
+        (Decimal("1767225600.00000000000000001"), datetime(2026, 1, 1, tzinfo=UTC)),
         ("2024-11-26T17:46:22.134Z", datetime(2024, 11, 26, 17, 46, 22, 134_000, tzinfo=UTC)),
         ("2024-11-26T17:46:22+02:00", datetime(2024, 11, 26, 15, 46, 22, tzinfo=UTC)),
         ("2024-11-26T17:46:22", datetime(2024, 11, 26, 17, 46, 22, tzinfo=UTC)),
@@ -232,6 +234,8 @@ def test_a_time_is_read_from_numbers_and_texts(value: object, moment: datetime) 
         float("inf"),
         10**400,
         Decimal("1e400"),
+        Decimal("sNaN"),
+        Decimal(-1),
         "",
         "yesterday",
         "1767225600",

@@ -4,7 +4,8 @@ Read an event's bytes as JSON, strictly and the same on every Python.
 The answer to "is this JSON?" must not depend on the interpreter's recursion limit, on its limit for the digits of an
 integer, or on whether a receiver, a worker or the command line asks. So: UTF-8 without a byte order mark; nested at
 most ``DEPTH_MAX``; no ``NaN`` or ``Infinity``; and a number that an int or a float would change, or that an interpreter
-may refuse, comes back as ``Decimal``.
+may refuse, comes back as ``Decimal``. (Beyond what even that can hold, it is the Decimal ``sNaN``, which raises where
+it is used: an event is not lost for a number that its handler never looks at.)
 """
 
 from __future__ import annotations
@@ -104,6 +105,6 @@ def _exact_float(text: str) -> float | Decimal:
         return number  # the usual case
     try:
         exact = Decimal(text)
-    except DecimalException:
-        raise PayloadError("a number's exponent has more digits than Python's Decimal can hold") from None
+    except DecimalException:  # an exponent of more than 18 digits
+        return Decimal("sNaN")
     return number if exact == Decimal(repr(number)) else exact

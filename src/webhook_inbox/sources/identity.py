@@ -4,8 +4,9 @@ Say once, for every source, what counts as an event's id, type, account and time
     fast     msgspec builds the few members that are wanted and skips the rest, checking its syntax as it goes
     careful  what msgspec does not take (an integer beyond 64 bits, half a surrogate pair) is read as a handler reads it
 
-Both end in the same rules, and neither accepts a body that ``Event.payload`` would refuse. Of a repeated name the last
-one counts, as for msgspec, for Python's json and for PostgreSQL's jsonb.
+They differ in one thing that no rule below looks at: a fraction of many digits is a float to one and a Decimal to the
+other. Both end in the same rules, and both accept exactly the bodies that ``Event.payload`` accepts. Of a repeated
+name the last one counts, as for msgspec, for Python's json and for PostgreSQL's jsonb.
 Promises: P-CALM.
 """
 
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Any, TypeAlias
 
 import msgspec
@@ -169,6 +171,8 @@ def time_of(value: object) -> datetime | None:
             return _CREATED_FROM + timedelta(seconds=value)
         case int() | float() if _CREATED_SECONDS_BEFORE <= value < 1000 * _CREATED_SECONDS_BEFORE:
             return _CREATED_FROM + timedelta(milliseconds=value)
+        case Decimal() if value.is_finite():
+            return time_of(float(value))
         case str() if len(value) <= _CREATED_CHARS_MAX:
             return _time_of_text(value)
         case _:
