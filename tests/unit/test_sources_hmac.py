@@ -170,6 +170,7 @@ def test_the_key_is_spelled_as_described(form: str, prefix: str, secret: str, ke
         ("hex", "k:", "k:", "holds nothing after k:"),
         ("base64", "", "AP8", "is not standard base64, padding included"),
         ("base64", "", "A-_=", "is not standard base64, padding included"),
+        ("base64", "", "AP8Q!qzEy!!!", "is not standard base64, padding included"),
         ("base64", "", "\xe9\xe9\xe9\xe9", "is not standard base64, padding included"),
         ("base64", "w_", "w_", "holds nothing after w_"),
     ],

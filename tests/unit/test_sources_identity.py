@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
 
@@ -253,6 +254,17 @@ def test_a_time_is_read_from_numbers_and_texts(value: object, moment: datetime) 
 def test_an_absurd_time_is_no_time(value: object) -> None:
     """C35: it never breaks storage or listing; the event itself is not refused for it."""
     assert time_of(value) is None
+
+
+def test_a_time_without_an_offset_is_utc_wherever_the_server_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The host's time zone decides nothing."""
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        assert time_of("2024-05-01T12:00:00") == datetime(2024, 5, 1, 12, tzinfo=UTC)
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 def test_the_instant_is_the_same_whatever_its_offset() -> None:

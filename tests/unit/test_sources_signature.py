@@ -129,10 +129,13 @@ def test_outside_the_tolerance_either_way_is_refused(age: float, text: str) -> N
 
 
 def test_a_tolerance_of_a_fraction_is_shown_as_it_is() -> None:
-    """Two and a half seconds are not two."""
+    """Two and a half seconds are not two, and three quarters of one are in the past."""
     refused = outside_tolerance(0, 3, 2.5)
     assert refused
     assert "the tolerance is 2.5 seconds;" in refused.message
+    close = outside_tolerance(0, 0.75, 0.5)
+    assert close
+    assert close.message.startswith("signed 1 seconds ago, the tolerance is 0.5 seconds;")
 
 
 def test_a_clock_that_is_no_number_believes_nothing() -> None:

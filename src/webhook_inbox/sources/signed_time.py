@@ -62,15 +62,10 @@ class SignedTime:
             sent: What ``sent`` gave.
             now: Unix seconds on this host's clock.
         """
-        seconds = self._seconds(self._member(body) if self.reader else sent)
+        seconds = self._seconds(_member(self.reader, body) if self.reader else sent)
         if seconds is None:
             return self._unreadable()
         return outside_tolerance(seconds, now, self.tolerance_seconds)
-
-    def _member(self, body: bytes) -> str:
-        values = self.reader.read(body) if self.reader else ()
-        value = None if isinstance(values, Unreadable) or not values else values[0]
-        return str(value) if isinstance(value, int | str) else ""
 
     def _seconds(self, text: str) -> float | None:
         if self.unit == "iso":
@@ -83,6 +78,12 @@ class SignedTime:
 
     def _unreadable(self) -> Rejected:
         return Rejected("timestamp_malformed", f"no signed time can be read at {self.place}")
+
+
+def _member(reader: Reader, body: bytes) -> str:
+    """Give the one value as text; where it is no time, the text is none either."""
+    values = reader.read(body)
+    return "" if isinstance(values, Unreadable) else str(values[0])
 
 
 def signed_time_of(

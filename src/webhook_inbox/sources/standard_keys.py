@@ -74,6 +74,6 @@ def key_of(secret: str) -> SharedKey | PublicKey | str:
 def _decoded(text: str) -> bytes | None:
     """Give the bytes of standard base64; padding may be missing, as some senders leave it out of secrets."""
     try:
-        return base64.b64decode(text if text.endswith("=") else text + "=" * (-len(text) % 4), validate=True)
+        return base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
     except (binascii.Error, ValueError):
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal, TypeAlias, get_args
 
 from webhook_inbox.errors import ConfigurationError
@@ -30,7 +31,7 @@ class Template:
 
     def after(self, slot: Slot) -> bytes | None:
         """Give the literal that follows *slot*; None where it is not there, is last, or another slot follows."""
-        for piece, following in zip(self.pieces, self.pieces[1:], strict=False):
+        for piece, following in pairwise(self.pieces):
             if piece == slot and isinstance(following, bytes):
                 return following
         return None
