@@ -49,13 +49,17 @@ class Stripe(Source):
     """
     Believe what Stripe signed with one of *secrets*.
 
+    Only ``v1`` counts, in lower-case hex as Stripe writes it. Events of both modes may come to one endpoint: the mode
+    is part of the event key, so they never deduplicate each other. Test events that the Dashboard sends under one
+    fixed id are one event: the second is a duplicate of the first.
+
     Args:
         secrets: The endpoint's signing secret, ``whsec_...`` (Workbench, Webhooks, your endpoint; or printed by
             ``stripe listen``); several while one is being rolled; or a callable asked per request. Each endpoint has
             its own, those of Connect included.
         tolerance_seconds: How far the signed time may lie from this host's clock, in the past and in the future.
-        environment: ``live`` or ``test``: events of the other mode are recorded as ignored and have no effect.
-            None takes both; they never share a key.
+        environment: ``live`` or ``test``: events of the other mode are recorded as ignored and have no effect. None
+            takes both, and so does an event that does not say its mode.
 
     Raises:
         ConfigurationError: A secret of a wrong form, a tolerance that bounds nothing, another environment.
