@@ -20,6 +20,8 @@ from webhook_inbox.sql.statements import Statements
 DEFAULT_SCHEMA = "webhooks"
 PARTITION_DAYS_AHEAD = 30
 LOCK_WAIT_SECONDS = 10.0
+_LOOK_MS = 10_000
+LOOK_SECONDS_MAX = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +115,7 @@ def _next(known: Sequence[Migration], applied: Sequence[tuple[Any, ...]]) -> Mig
 def schema_status(schema: str) -> Plan[SchemaStatus]:
     """Read how *schema* stands to this release; changes nothing."""
     sql = Statements.of(schema)
-    yield Begin(sql.migrations_exist, {"schema": schema})
+    yield Begin(sql.migrations_exist, {"schema": schema}, seconds_max=LOOK_SECONDS_MAX)
     applied = yield from _applied(schema, sql)
     yield Rollback()
     return SchemaStatus(
@@ -159,7 +161,7 @@ def check_ready(schema: str) -> Plan[None]:
         StoreUnavailableError: Read-only: a standby, or an operator's setting.
     """
     yield from check_schema(schema)
-    row = yield Begin(Statements.of(schema).read_only)
+    row = yield Begin(Statements.of(schema).read_only, seconds_max=LOOK_SECONDS_MAX)
     yield Rollback()
     if row[0]:
         raise StoreUnavailableError("the database is read-only (a failover?)", sqlstate="25006")
