@@ -20,7 +20,6 @@ from webhook_inbox.sql.statements import Statements
 DEFAULT_SCHEMA = "webhooks"
 PARTITION_DAYS_AHEAD = 30
 LOCK_WAIT_SECONDS = 10.0
-_LOOK_MS = 10_000
 LOOK_SECONDS_MAX = 5.0
 
 
