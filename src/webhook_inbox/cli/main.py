@@ -55,7 +55,7 @@ def run(arguments: Sequence[str]) -> int:
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # a TextIOWrapper, at start
     try:
         code = make_app()(arguments, prog_name=PROGRAM, standalone_mode=False)
-        sys.stdout.flush()
+        print(end="", flush=True)  # a pipe that broke late is noticed here
     except BrokenPipeError:
         return _pipe_closed()
     except SystemExit as stop:
@@ -66,6 +66,8 @@ def run(arguments: Sequence[str]) -> int:
         return INTERRUPTED
     except InboxError as error:
         return report(error)
+    except OSError as error:
+        return _system_failed(error)
     except Exception as error:  # noqa: BLE001 - whatever it is, it ends in a sentence
         return _usage(error) if hasattr(error, "format_message") else report_defect(error)
     return code if isinstance(code, int) else GOOD
@@ -111,6 +113,17 @@ def _usage(error: Any) -> int:  # noqa: ANN401 - Typer's exceptions have moved b
 
 
 def _pipe_closed() -> int:
-    """Let the interpreter flush into nothing when it ends."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    _drop_output()
     return PIPE_CLOSED
+
+
+def _system_failed(error: OSError) -> int:
+    """Say what the system refused; often it is the disk that our output goes to."""
+    say(f"{PROGRAM}: {error.strerror or type(error).__name__}")
+    _drop_output()
+    return BAD
+
+
+def _drop_output() -> None:
+    """Let the interpreter flush into nothing when it ends, rather than fail again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
 from webhook_inbox.cli.deliver import Answer
-from webhook_inbox.cli.output import counted, styled, table, tell
+from webhook_inbox.cli.output import counted, styled, table, tell, visible
 from webhook_inbox.cli.payloads import Payload
 
 
@@ -87,7 +88,13 @@ class Sent:
 
     def show(self) -> None:
         """Print a line for each file, then the outcomes, then the sum."""
-        rows = [[payload.file, payload.event_id or "-", _summed(answers)] for payload, answers in self.files]
+        folder = _common_folder(payload.file for payload, _ in self.files)
+        if folder:
+            tell(styled(f"in {visible(folder)}", "dim"))
+        rows = [
+            [payload.file.removeprefix(folder), payload.event_id or "-", _summed(answers)]
+            for payload, answers in self.files
+        ]
         for line in table(["file", "event", "outcome"], rows):
             tell(line)
         tell()
@@ -118,6 +125,16 @@ class Sent:
             f"{counted(total, 'delivery', 'deliveries')} of {counted(len(self.files), 'file')}{again} "
             f"({pace}): {verdict}"
         )
+
+
+def _common_folder(files: Iterable[str]) -> str:
+    """Give the folder that all *files* are in, with its slash; empty for a single file or none in common."""
+    folders = [os.path.dirname(file) for file in files]  # noqa: PTH120 - a path as it was given, not a tidied one
+    try:
+        shared = os.path.commonpath(folders) if len(folders) > 1 else ""
+    except ValueError:  # absolute ones beside relative ones
+        return ""
+    return os.path.join(shared, "") if shared else ""  # noqa: PTH118 - for its slash
 
 
 def _summed(answers: Iterable[Answer]) -> str:

@@ -163,7 +163,7 @@ def _show(backlog: Backlog, exceeded: list[dict[str, Any]]) -> None:
             [each.endpoint, *(str(each.count(state)) for state in _STATES), duration(each.oldest_seconds)]
             for each in backlog.endpoints
         ]
-        headings = ["endpoint", *(state.value for state in _STATES), "oldest unprocessed"]
+        headings = ["endpoint", *(state.value for state in _STATES), "oldest"]
         for line in table(headings, rows, numbers=range(1, 6)):
             tell(line)
         tell()
