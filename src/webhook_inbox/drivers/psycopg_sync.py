@@ -16,6 +16,7 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 
 from webhook_inbox.drivers.failures import caused_by, handler_error, store_error
 from webhook_inbox.drivers.psycopg_settings import STALE_POOL_SQLSTATES, connect_arguments, pool_exhausted
+from webhook_inbox.drivers.silence import Wait, Watch
 from webhook_inbox.drivers.walk import NotBegunError, Walk, command_text, too_long
 from webhook_inbox.errors import InboxError, StoreUnavailableError, TransactionEndedError
 from webhook_inbox.model.settings import Settings
@@ -62,11 +63,15 @@ class PsycopgRunner:
     Args:
         conn: Any psycopg connection; its row factory and cursor factory do not matter.
         probe: Told each fault point, ``<plan>.<step>.before`` and ``.after``.
+        wait: Told what is waited for; the driver's watch gives up a connection that goes silent.
     """
 
-    def __init__(self, conn: psycopg.Connection[Any], *, probe: Probe = no_probe) -> None:
+    def __init__(
+        self, conn: psycopg.Connection[Any], *, probe: Probe = no_probe, wait: Wait | None = None
+    ) -> None:
         self._conn = conn
         self._probe = probe
+        self._wait = wait or Wait(conn)
         self.began = False
 
     def run(self, plan: Plan[T]) -> T:
@@ -75,6 +80,7 @@ class PsycopgRunner:
         with _in_our_mode(self._conn):
             try:
                 while (step := walk.step()) is not None:
+                    self._wait.expect(step)
                     try:
                         walk.succeeded(self._perform(step))
                     except InboxError as error:
@@ -161,6 +167,7 @@ class PsycopgDriver:
         self._given = database
         self._settings = settings
         self._probe = probe
+        self._watch = Watch()
         self._lock = threading.Lock()
         self._pool: ConnectionPool[Any] | None = None
 
@@ -170,8 +177,9 @@ class PsycopgDriver:
             return self._run_once(plan)
         except NotBegunError:
             # The pool handed out a connection that had died while idle (a restart, a failover). Nothing was
-            # begun on it, so nothing can have been applied: look at the others, and try once more.
-            self._open_pool().check()
+            # begun on it, so nothing can have been applied: do without its neighbours, and try once more. To ask
+            # them how they are would be to wait for those that have gone silent.
+            self._open_pool().drain()
         try:
             return self._run_once(plan)
         except NotBegunError as error:
@@ -179,17 +187,20 @@ class PsycopgDriver:
 
     def _run_once(self, plan: Callable[[], Plan[T]]) -> T:
         pool = self._open_pool()
-        with self._borrowed(pool) as conn:
-            runner = PsycopgRunner(conn, probe=self._probe)
+        with self._borrowed(pool) as conn, self._watch.over(conn) as wait:
+            runner = PsycopgRunner(conn, probe=self._probe, wait=wait)
             try:
                 return runner.run(plan())
             except StoreUnavailableError as error:
-                if not runner.began and conn.closed:
+                if not runner.began and conn.closed and not wait.given_up:
                     raise NotBegunError(error) from None
                 if error.sqlstate in STALE_POOL_SQLSTATES:
                     conn.close()
                     pool.drain()
                 raise
+            finally:
+                if wait.given_up:  # its neighbours are silent too, most likely
+                    pool.drain()
 
     @contextmanager
     def _borrowed(self, pool: ConnectionPool[Any]) -> Iterator[psycopg.Connection[Any]]:

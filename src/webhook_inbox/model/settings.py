@@ -33,7 +33,7 @@ class Settings:
 
     Attributes:
         handler_seconds_max: Seconds one handler may take; also the server-side limit of each of its statements and of
-            its pauses between them.
+            its pauses between them. A connection that says nothing for three seconds longer is given up.
         duplicate_wait_seconds: Seconds a delivery waits for another copy of its event that is in flight; then 503.
         connections_max: Connections per pool; a process that has both ``def`` and ``async def`` handlers has two pools.
         connection_wait_seconds: Seconds a delivery waits for a free connection; then 503.

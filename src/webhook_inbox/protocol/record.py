@@ -81,7 +81,8 @@ class Recording:
     def begin(self) -> Begin:
         """Give the step that opens a transaction under these limits."""
         # The server's limit comes a second after ours, which can say better what happened.
-        return Begin(self.sql.begin, {"handler_ms": round(self.handler_seconds_max * 1000) + 1000})
+        limit = self.handler_seconds_max + 1
+        return Begin(self.sql.begin, {"handler_ms": round(limit * 1000)}, seconds_max=limit)
 
     def record(self, arrival: Arrival, *, lock_timeout: str, open_: bool) -> One:
         """Give the step that records *arrival*; *open_* where a handler will run before it is marked."""

@@ -51,10 +51,17 @@ class Session(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """Open a READ COMMITTED transaction and prepare it with *statement*; gives its row."""
+    """
+    Open a READ COMMITTED transaction and prepare it with *statement*; gives its row.
+
+    Attributes:
+        seconds_max: How long a step of it may take; past that and a grace its connection is given up. None: as long as
+            it likes.
+    """
 
     statement: Statement
     params: Params = field(default_factory=dict)
+    seconds_max: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,106 @@
+"""
+Give up a connection that has gone silent.
+
+libpq waits for ever for a server whose side of the connection is up and says nothing: a server that is frozen, a proxy
+that lost what was behind it. Such a connection would keep its place in the pool, its thread and its event's key until
+the process ends. But every plan tells the server how long a statement may take and how long it may pause; a step that
+is not answered ``SILENCE_SECONDS`` after that limit is not going to be. Its socket is then shut down beneath the
+driver, whose wait ends as with any connection that is lost: 503, the commit's fate unknown, the resend settles it
+(P-ACK).
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Protocol
+
+from webhook_inbox.protocol.steps import Begin, Run, Step
+
+SILENCE_SECONDS = 2.0
+_LOOK_SECONDS = 0.25
+
+
+class Connection(Protocol):
+    """Name what is needed of a driver's connection."""
+
+    @property
+    def closed(self) -> bool:
+        """Say whether it is unusable."""
+        ...
+
+    def fileno(self) -> int:
+        """Give the number of its socket."""
+        ...
+
+
+class Wait:
+    """
+    Hold what one plan waits for.
+
+    Attributes:
+        given_up: Whether the connection went silent.
+    """
+
+    __slots__ = ("_conn", "_deadline", "_step_seconds_max", "given_up")
+
+    def __init__(self, conn: Connection) -> None:
+        self._conn = conn
+        self._step_seconds_max: float | None = None
+        self._deadline: float | None = None
+        self.given_up = False
+
+    def expect(self, step: Step) -> None:
+        """Expect the end of *step* within the time that its ``Begin`` or ``Run`` allows, and ``SILENCE_SECONDS``."""
+        if isinstance(step, Begin):
+            self._step_seconds_max = step.seconds_max
+        seconds = step.seconds_max if isinstance(step, Run) else self._step_seconds_max
+        self._deadline = None if seconds is None else time.monotonic() + seconds + SILENCE_SECONDS
+
+    def look(self) -> None:
+        """Shut the socket down where the answer is overdue."""
+        if self._deadline is None or self.given_up or time.monotonic() < self._deadline:
+            return
+        self.given_up = True
+        with suppress(OSError):  # it has come to an end by itself
+            if not self._conn.closed:
+                with socket.fromfd(self._conn.fileno(), socket.AF_UNIX, socket.SOCK_STREAM) as copy:
+                    copy.shutdown(socket.SHUT_RDWR)
+
+
+class Watch:
+    """Watch over every plan of one driver, from a thread that lives while there is a plan to watch over."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waits: set[Wait] = set()
+        self._thread: threading.Thread | None = None
+
+    @contextmanager
+    def over(self, conn: Connection) -> Iterator[Wait]:
+        """Watch over a plan on *conn* while the block runs."""
+        wait = Wait(conn)
+        with self._lock:
+            self._waits.add(wait)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._look, name="webhook-inbox-watch", daemon=True)
+                self._thread.start()
+        try:
+            yield wait
+        finally:
+            # Under the lock: once this plan has ended, nobody shuts down what the next one borrows.
+            with self._lock:
+                self._waits.discard(wait)
+
+    def _look(self) -> None:
+        while True:
+            with self._lock:
+                if not self._waits:
+                    self._thread = None
+                    return
+                for wait in self._waits:
+                    wait.look()
+            time.sleep(_LOOK_SECONDS)
