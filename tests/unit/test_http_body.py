@@ -197,6 +197,19 @@ def test_a_late_body_leaves_its_task_as_it_was() -> None:
     assert run_jumping(story()) == 0
 
 
+def test_a_body_that_came_in_time_is_never_late_afterwards() -> None:
+    """The deadline ends with the body: a handler may take longer than a body may."""
+
+    async def story() -> int:
+        task = asyncio.current_task()
+        assert task is not None
+        assert await Body(arriving(*chunks(b"all"))).read(plan(seconds_max=10), 3) == b"all"
+        await asyncio.sleep(100)
+        return task.cancelling()
+
+    assert run_jumping(story()) == 0
+
+
 def test_a_timeout_of_the_server_is_not_taken_for_the_deadline() -> None:
     """Only the clock of the body makes a 408."""
 
