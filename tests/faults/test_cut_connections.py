@@ -21,6 +21,7 @@ import pytest
 from tests.faults import asgi
 from tests.faults.app import KINDS, make_inbox
 from tests.faults.bench import Bench
+from tests.faults.conftest import KILLS
 from tests.faults.invariants import await_no_transaction
 from tests.faults.ledger import Answer
 from tests.faults.paths import PATHS, Expected, applied, stripe_letter
@@ -163,12 +164,14 @@ def test_cut_at_every_frame_of_a_delivery_each_event_takes_effect_once(
     """For every n: cut at the n-th frame; what is answered 2xx stays, a resend settles the rest (P-ACK, P-ONCE)."""
     name, kind, fate = case
     path = next(path for path in PATHS if path.name == name)
+    # A body of several events takes hundreds of frames, many alike: all of them only where time is no matter.
+    stride = 5 if name == "batch" and KILLS < 50 else 1
 
     async def story() -> int:
         receiver = Receiver(bench, proxy.dsn, kind)
         async with receiver.running():
             await receiver.settle(receiver.letter())
-            for number in range(1, FRAMES_MAX):
+            for number in range(1, FRAMES_MAX, stride):
                 told = path.make(kind, str(number))
                 receiver.expected += told.expected
                 for letter in told.before:
@@ -181,7 +184,7 @@ def test_cut_at_every_frame_of_a_delivery_each_event_takes_effect_once(
                 if not answer.heard:
                     await receiver.settle(told.letter)
         bench.check(receiver.expected)
-        return number - 1
+        return len(range(1, number, stride))
 
     tally["frames cut at"] += (cut := asyncio.run(story()))
     assert 20 < cut < FRAMES_MAX - 1

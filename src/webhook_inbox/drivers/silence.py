@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Protocol
 
-from webhook_inbox.protocol.steps import Begin, Run, Step
+from webhook_inbox.protocol.steps import Begin, Step
 
 SILENCE_SECONDS = 2.0
 _LOOK_SECONDS = 0.25
@@ -54,10 +54,10 @@ class Wait:
         self.given_up = False
 
     def expect(self, step: Step) -> None:
-        """Expect the end of *step* within the time that its ``Begin`` or ``Run`` allows, and ``SILENCE_SECONDS``."""
+        """Expect the end of *step* within the time that its transaction's ``Begin`` allows, and ``SILENCE_SECONDS``."""
         if isinstance(step, Begin):
             self._step_seconds_max = step.seconds_max
-        seconds = step.seconds_max if isinstance(step, Run) else self._step_seconds_max
+        seconds = self._step_seconds_max
         self._deadline = None if seconds is None else time.monotonic() + seconds + SILENCE_SECONDS
 
     def look(self) -> None:
