@@ -310,7 +310,7 @@ def test_a_client_that_is_gone_is_no_error(desk: Desk, caplog: pytest.LogCapture
     """A server may say so with an OSError; the event is settled all the same, and nobody is alarmed."""
 
     async def story(refused: bool) -> None:
-        messages = chunks(b"x" * 2_000) if refused else chunks(BODY)
+        messages = chunks(b"x" * 2_000, b"and more") if refused else chunks(BODY)
 
         async def receive() -> Message:
             return messages.pop(0)

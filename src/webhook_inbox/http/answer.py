@@ -27,9 +27,7 @@ async def send_receipt(receipt: Receipt, send: Send, *, more_body: bool = False)
     try:
         await send({"type": "http.response.start", "status": receipt.status, "headers": headers})
         await send({"type": "http.response.body", "body": receipt.body, "more_body": more_body})
-    except (
-        OSError
-    ):  # what a server raises for a client that is gone (ASGI specification, HTTP "Disconnected Client")
+    except OSError:  # the client is gone (ASGI specification, HTTP, "Disconnected Client")
         return
 
 
