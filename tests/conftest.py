@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 pytest_plugins = [
+    "tests.fixtures.cli",
     "tests.fixtures.http_servers",
     "tests.fixtures.postgres",
     "tests.fixtures.programs",

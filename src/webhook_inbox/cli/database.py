@@ -13,6 +13,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from webhook_inbox.drivers.psycopg_settings import libpq_dsn
 from webhook_inbox.drivers.psycopg_sync import PsycopgRunner
+from webhook_inbox.drivers.silence import Watch
 from webhook_inbox.errors import StoreUnavailableError
 from webhook_inbox.protocol.probe import Probe, no_probe
 from webhook_inbox.protocol.steps import Plan
@@ -62,8 +63,15 @@ def run_plan(database: str | None, plan: Callable[[], Plan[T]], *, probe: Probe 
         connection = psycopg.connect(dsn)
     except psycopg.Error as error:
         raise StoreUnavailableError(f"no connection to {place(dsn)}: {reason(error)}") from error
-    with closing(connection):
-        return PsycopgRunner(connection, probe=probe).run(plan())
+    with closing(connection), Watch().over(connection) as wait:
+        try:
+            return PsycopgRunner(connection, probe=probe, wait=wait).run(plan())
+        except StoreUnavailableError as error:
+            if wait.given_up:
+                raise StoreUnavailableError(
+                    "the database did not answer in time; does somebody hold a lock on our tables?"
+                ) from error
+            raise
 
 
 @contextmanager

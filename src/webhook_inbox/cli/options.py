@@ -39,7 +39,7 @@ SchemaOption = Annotated[
 ]
 JsonOption = Annotated[
     bool,
-    typer.Option("--json", envvar="WEBHOOK_INBOX_JSON", show_envvar=False, help="Print JSON, for programs."),
+    typer.Option("--json", show_envvar=False, help="Print JSON, for programs."),
 ]
 
 

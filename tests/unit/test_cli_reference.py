@@ -1,0 +1,115 @@
+"""The command line and its reference say the same, both ways."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+
+from webhook_inbox.cli.main import make_app
+from webhook_inbox.testing.signing import SIGNERS
+
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "cli.md").read_text()
+GROUP: Any = typer.main.get_command(make_app())
+VERBS: dict[str, Any] = dict(GROUP.commands)
+#: A value for each option that is no flag.
+ODD_VALUES = {"log_format": "json", "log_level": "debug"}
+
+
+def documented(section: str) -> dict[str, tuple[str, str]]:
+    """The table of a section: name, variable and default of each row."""
+    text = re.search(rf"^## {section}\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL)
+    assert text, section
+    rows = re.findall(
+        r"^\| `([^`]+)`(?:, `-h`)? \|([^|]*)\|([^|]*)\|", text[1].replace("\\|", "/"), re.MULTILINE
+    )
+    return {name.split()[0]: (variable.strip(), default.strip()) for name, variable, default in rows}
+
+
+def options(verb: str) -> Iterator[tuple[str, Any]]:
+    """Each parameter of a verb by the name that people type."""
+    for param in VERBS[verb].params:
+        is_argument = param.param_type_name == "argument"
+        yield (param.metavar if is_argument else param.opts[0]), param
+
+
+def variables(verb: str, param: Any) -> list[str]:
+    """The variables that stand for a parameter, as the page says them."""
+    if param.envvar:
+        return [param.envvar] if isinstance(param.envvar, str) else list(param.envvar)
+    return (
+        [] if param.param_type_name == "argument" else [f"WEBHOOK_INBOX_{verb.upper()}_{param.name.upper()}"]
+    )
+
+
+def test_the_verbs_are_these() -> None:
+    """Each has a section, in this order, and no other is told of."""
+    assert list(VERBS) == ["demo", "migrate", "serve", "status", "send"]
+    assert re.findall(r"^## (.*)$", PAGE, re.MULTILINE) == ["webhook-inbox", *VERBS]
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_option_is_documented_and_no_other(verb: str) -> None:
+    """With its variable and its default."""
+    expected = {}
+    for name, param in options(verb):
+        default = (
+            "" if param.default is None or param.default is False or param.required else f"`{param.default}`"
+        )
+        expected[name] = (", then ".join(f"`{each}`" for each in variables(verb, param)), default)
+    assert documented(verb) == expected
+
+
+def test_every_option_of_the_program_is_documented_and_no_other() -> None:
+    """Help is Typer's own, and is not among the parameters."""
+    assert set(documented("webhook-inbox")) == {param.opts[0] for param in GROUP.params} | {"--help"}
+
+
+@pytest.mark.parametrize(
+    ("verb", "name"),
+    [(verb, param.name) for verb in VERBS for _, param in options(verb) if variables(verb, param)],
+)
+def test_every_option_can_be_given_by_its_variable(
+    verb: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The variable does what the option does."""
+    for each in ("WEBHOOK_INBOX_DATABASE_URL", "DATABASE_URL", "WEBHOOK_INBOX_APP"):
+        monkeypatch.delenv(each, raising=False)
+    param = next(each for each in VERBS[verb].params if each.name == name)
+    number = (
+        isinstance(param.default, int | float)
+        or "N" in str(param.metavar).split()
+        or param.metavar == "SECONDS"
+    )
+    flag = isinstance(param.default, bool)
+    text, value = ("1", True) if flag else ("7", 7) if number else (ODD_VALUES.get(name, "x"),) * 2
+    needed = {"url": "http://h/x", "files": "f", "source": "stripe"}
+    typed = [] if verb != "send" else [needed["url"], needed["files"]]
+    if verb == "send" and name != "source":
+        typed += ["--source", needed["source"]]
+    monkeypatch.setenv(variables(verb, param)[-1], text)
+    command = VERBS[verb]
+    context = command.make_context(verb, typed, **command.context_settings)
+    assert context.params[name] == value
+    assert context.get_parameter_source(name).name == "ENVIRONMENT"
+
+
+def test_every_source_that_can_sign_is_named() -> None:
+    """In the help and on the page."""
+    help_text = next(param.help for _, param in options("send") if param.name == "source")
+    for source in SIGNERS:
+        assert source in help_text
+        assert f"`{source}`" in PAGE
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_and_option_explains_itself(verb: str) -> None:
+    """In a sentence that ends."""
+    assert VERBS[verb].help
+    for name, param in options(verb):
+        assert param.help, name
+        assert param.help.endswith("."), name
