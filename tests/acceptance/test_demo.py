@@ -48,7 +48,12 @@ class Demo:
     def read_until(self, text: str) -> None:
         """Read its talk until a line holds *text*."""
         assert self.process.stderr is not None
-        assert any(text in line for line in self.process.stderr), f"it ended before it said {text!r}"
+        said = []
+        for line in self.process.stderr:
+            said.append(line)
+            if text in line:
+                return
+        pytest.fail(f"it ended before it said {text!r}:\n{''.join(said)}")
 
     def live(self) -> list[str]:
         """The command lines of its live processes, the server's apart: those run under another account."""
