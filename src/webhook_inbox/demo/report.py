@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections import Counter
 from collections.abc import Sequence
 
@@ -41,8 +42,12 @@ class Narrator:
     """
 
     def __init__(self, *, quiet: bool = False) -> None:
-        self._talk = Console(stderr=True, quiet=quiet, highlight=False, soft_wrap=True)
-        self._data = Console(quiet=quiet, highlight=False)
+        # NO_COLOR means plain text to the rest of the command line; to Rich alone it would leave bold and dim.
+        terminal = False if os.environ.get("NO_COLOR") else None
+        self._talk = Console(
+            stderr=True, quiet=quiet, highlight=False, soft_wrap=True, force_terminal=terminal
+        )
+        self._data = Console(quiet=quiet, highlight=False, force_terminal=terminal)
 
     def say(self, text: str = "", style: str = "") -> None:
         """Print a line of talk."""

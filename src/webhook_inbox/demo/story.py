@@ -48,6 +48,7 @@ def main(
     """
     staying = (sys.stdout.isatty() if stay is None else stay) and not check and not as_json
     narrator = Narrator(quiet=as_json)
+    narrator.say("Starting a PostgreSQL and four receivers ...", "dim")
     with set_stage(four_receivers(ours)) as stage:
         result = run_story(stage, narrator)
         if as_json:
