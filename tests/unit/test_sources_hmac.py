@@ -350,6 +350,16 @@ def test_a_time_in_the_signed_body_is_bounded_too() -> None:
     assert forged.reason == "signature_mismatch"
 
 
+@pytest.mark.parametrize(("unit", "text"), [("s", str(NOW)), ("iso", '"2026-01-01T00:00:00Z"')])
+def test_a_time_in_the_body_may_be_in_any_unit(unit: str, text: str) -> None:
+    """P-CLOCK: the same units as in a header."""
+    source = make(timestamp="$.at", timestamp_unit=unit, tolerance_seconds=60)
+    body = f'{{"at":{text}}}'.encode()
+    signed = ("x-sig", digest(body).hex())
+    assert ask(source, signed, body=body, now=NOW + 60) == Verified("secret-1")
+    assert isinstance(ask(source, signed, body=body, now=NOW + 61), Rejected)
+
+
 def with_id(event_id: str, timestamp: str = str(NOW), signed_id: str | None = None) -> list[tuple[str, str]]:
     """Sign id, time and body, as Svix does."""
     content = (

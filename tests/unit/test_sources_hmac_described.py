@@ -174,6 +174,7 @@ SETTINGS: list[tuple[dict[str, Any], str]] = [
         {"signed": "{body}.{id}", "event_id": "header:x-id"},
         UNSIGNED_ID,
     ),
+    ({"event_id": "id", "signed": "{id}.{body}"}, f"Hmac(event_id=...) {NO_PLACE} 'id'"),
     ({"event_id": "$"}, f"Hmac(event_id=...) {NO_MEMBER}"),
     ({"event_id": "part:t"}, f"Hmac(event_id=...) {NO_MEMBER}"),
     ({"event_type": "type"}, f"Hmac(event_type=...) {NO_PLACE} 'type'"),
@@ -210,6 +211,13 @@ def test_the_provider_s_name_is_a_plain_word(provider: str) -> None:
         Hmac(provider, secrets=KEY, header="x-sig")
     assert Hmac("a" * 64, secrets=KEY, header="x-sig").provider == "a" * 64
     assert Hmac("a-1_b", secrets=KEY, header="x-sig").provider == "a-1_b"
+
+
+def test_the_secrets_are_settled_when_the_source_is_made() -> None:
+    """Also those that can be read only once."""
+    source = make(iter([KEY, "fake-other"]))
+    assert [secret.label for secret in secrets(source)] == ["secret-1", "secret-2"]
+    assert [secret.label for secret in secrets(source)] == ["secret-1", "secret-2"]
 
 
 def test_the_defaults_are_the_careful_ones() -> None:

@@ -8,6 +8,7 @@ from decimal import Decimal
 
 import pytest
 
+from webhook_inbox.sources import identity
 from webhook_inbox.sources.identity import Places, Reader, name_event, text_of, time_of
 from webhook_inbox.sources.source import Identity, Unreadable
 
@@ -73,6 +74,19 @@ def test_depth_up_to_the_limit_is_read() -> None:
     """C18: 200 levels, the object itself included."""
     body = b'{"id":"a","x":' + b"[" * 199 + b"]" * 199 + b"}"
     assert READER.read(body) == ("a", None, None)
+
+
+def test_a_plain_body_is_read_without_building_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The receiver's hot path: the careful reading is only for what msgspec does not take."""
+    fast = Reader(("id",), ("data", "type"))
+
+    def build(_: bytes) -> object:
+        raise AssertionError("built")
+
+    monkeypatch.setattr(identity, "parse_payload", build)
+    assert fast.read(b'{"id":"a","x":[1e400,{}],"data":{"type":2}}') == ("a", 2)
+    with pytest.raises(AssertionError, match="built"):
+        fast.read(rb'{"id":"a","x":"\ud83d"}')
 
 
 def test_a_reader_of_nothing_still_wants_an_object() -> None:

@@ -67,6 +67,13 @@ def test_only_a_member_of_the_body_is_a_member(text: str) -> None:
         member_of(text, setting="here")
 
 
+def test_what_reads_like_no_place_is_named_by_its_setting() -> None:
+    """Whoever asked for it."""
+    for read in (place_of, member_of, member_or_header_of):
+        with pytest.raises(ConfigurationError, match=r"^here must read like '\$\.data\.id', "):
+            read("nonsense", setting="here")
+
+
 def test_a_member_or_a_header_is_either() -> None:
     """But no part of the signature header, and not the whole body."""
     assert member_or_header_of("$.a", setting="here") == BodyPlace(("a",))
