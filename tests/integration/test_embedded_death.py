@@ -102,16 +102,36 @@ def test_every_other_end_leaves_no_server(programs: Programs, end: str) -> None:
     assert_nothing_left(report)
 
 
-def test_ctrl_c_reaches_the_owner_alone_and_stops_the_server_in_order(
-    programs: Programs, open_folder: Path
-) -> None:
-    """The terminal signals the whole foreground group: server and watchdog are in sessions of their own."""
-    program = programs.start(owner(directory=open_folder / "kept"))
-    report = program.report()
+STUBBORN = """
+    try:
+        print("true", flush=True)
+        sys.stdin.read()
+    except KeyboardInterrupt:
+        psycopg.connect(server.dsn).close()
+        print(json.dumps(server.log_tail()), flush=True)
+"""
+
+
+def test_ctrl_c_reaches_the_owner_alone(programs: Programs, open_folder: Path) -> None:
+    """The terminal signals its whole foreground group: server and watchdog go on in sessions of their own."""
+    program = programs.start(owner(directory=open_folder / "kept", then=STUBBORN.strip()))
+    report, within_try = program.report(), program.report()
+    assert within_try is True
     os.killpg(program.process.pid, signal.SIGINT)
-    assert program.finish() != 0
+    assert "shut" not in program.report().partition("ready to accept connections")[2]
+    assert program.finish() == 0
     assert_nothing_left(report)
     assert "fast shutdown" in (open_folder / "kept" / "postgres.log").read_text()
+
+
+def test_a_frozen_server_is_ended_too(programs: Programs) -> None:
+    """A stopped process takes no polite request: after a while it is killed."""
+    program = programs.start(owner())
+    report = program.report()
+    for pid in report["processes"]:
+        os.kill(pid, signal.SIGSTOP)
+    program.kill()
+    assert_nothing_left(report)
 
 
 def test_an_owner_killed_while_it_makes_the_data_leaves_nothing(
@@ -153,9 +173,11 @@ def test_data_opens_again_although_a_forked_child_of_the_dead_owner_holds_the_lo
     """The watchdog gives the lock up for every copy of the descriptor."""
     then = "child = os.fork(); child or sys.stdin.read(); print(child, flush=True); sys.stdin.read()"
     program = programs.start(owner(directory=open_folder / "kept", then=then))
-    program.report()
+    report = program.report()
     worker = program.report()
     program.kill()
+    assert_nothing_left(report)
+    assert "immediate shutdown" in (open_folder / "kept" / "postgres.log").read_text()
     with EmbeddedPostgres(open_folder / "kept") as server:
         assert marks(server) == 1
     os.kill(worker, signal.SIGKILL)

@@ -89,12 +89,13 @@ def test_kill_ends_every_process_and_start_recovers(cluster: EmbeddedPostgres) -
     leave_a_mark(cluster)
     with psycopg.connect(cluster.dsn) as connection:
         backend = connection.info.backend_pid
-        busy = threading.Thread(target=_suffer, args=(connection,))
+        busy = threading.Thread(target=_suffer, args=(connection,), daemon=True)
         busy.start()
         eventually(lambda: _active(cluster) == 1, what="the query runs")
         assert backend in cluster.processes()
         cluster.kill()
-        busy.join()
+        busy.join(15)
+        assert not busy.is_alive()
     assert cluster.processes() == []
     eventually(lambda: not Path(f"/proc/{backend}").exists(), what="the busy backend is dead and buried")
     cluster.start()
@@ -118,14 +119,15 @@ def test_a_server_whose_main_process_died_alone_starts_again(cluster: EmbeddedPo
     """Backends that outlive their postmaster hold its shared memory: ``start()`` ends them first."""
     leave_a_mark(cluster)
     with psycopg.connect(cluster.dsn) as connection:
-        busy = threading.Thread(target=_suffer, args=(connection,))
+        busy = threading.Thread(target=_suffer, args=(connection,), daemon=True)
         busy.start()
         eventually(lambda: _active(cluster) == 1, what="the query runs")
         os.kill(cluster.processes()[0], 9)
         eventually(lambda: not cluster.running, what="the main process is dead")
         assert cluster.processes() != []
         cluster.start()
-        busy.join()
+        busy.join(15)
+        assert not busy.is_alive()
     assert marks(cluster) == 1
 
 
