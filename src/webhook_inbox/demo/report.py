@@ -19,7 +19,7 @@ from webhook_inbox.demo.sender import Attempt
 from webhook_inbox.demo.tally import Tally
 
 NAME_WIDTH = 12
-ANSWERS_WIDTH = 40
+ANSWERS_WIDTH = 44
 CENTS = 100
 WIDTH = 80
 HEADINGS = (
