@@ -76,6 +76,18 @@ def test_depth_up_to_the_limit_is_read() -> None:
     assert READER.read(body) == ("a", None, None)
 
 
+def test_where_the_stack_is_almost_used_up_there_is_still_a_reading(monkeypatch: pytest.MonkeyPatch) -> None:
+    """P-CALM: msgspec's RecursionError is as good a reason to read carefully as any."""
+
+    class Exhausted:
+        def decode(self, body: bytes) -> object:
+            raise RecursionError(len(body))
+
+    reader = Reader(("id",))
+    monkeypatch.setattr(reader, "_decoder", Exhausted())
+    assert reader.read(b'{"id":"a"}') == ("a",)
+
+
 def test_a_plain_body_is_read_without_building_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     """The receiver's hot path: the careful reading is only for what msgspec does not take."""
     fast = Reader(("id",), ("data", "type"))

@@ -67,7 +67,7 @@ class Reader:
             return self._read_carefully(body)
         except PayloadError as error:
             return Unreadable(reason=str(error))
-        return tuple([_at(tops[top], names) for top, names in self._places])
+        return tuple([_at(tops[top], names) if names else tops[top] for top, names in self._places])
 
     def _read_carefully(self, body: bytes) -> tuple[object, ...] | Unreadable:
         try:
