@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar, assert_never
 
 import psycopg
 from psycopg import IsolationLevel
 from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
-from psycopg_pool import AsyncConnectionPool, PoolTimeout
+from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
 
 from webhook_inbox.drivers.failures import caused_by, handler_error, store_error
 from webhook_inbox.drivers.psycopg_settings import STALE_POOL_SQLSTATES, connect_arguments, pool_exhausted
+from webhook_inbox.drivers.psycopg_state import ended_by, unfit
 from webhook_inbox.drivers.silence import Wait, Watch
 from webhook_inbox.drivers.walk import NotBegunError, Walk, command_text, too_long
 from webhook_inbox.errors import InboxError, StoreUnavailableError, TransactionEndedError
@@ -48,12 +49,14 @@ class AsyncPsycopgSession:
 
     def __init__(self, conn: psycopg.AsyncConnection[Any]) -> None:
         self.conn = conn
-        self.started = 0
+        self.ended = 0
 
     async def execute(self, statement: Statement, params: Params) -> Row | None:
         """Run *statement*; give its first row, or None."""
-        self.started += 1
-        return await (await _execute(self.conn, statement, params)).fetchone()
+        try:
+            return await (await _execute(self.conn, statement, params)).fetchone()
+        finally:
+            self.ended += 1
 
 
 class AsyncPsycopgRunner:
@@ -88,6 +91,9 @@ class AsyncPsycopgRunner:
                     except psycopg.Error as error:
                         walk.failed(caused_by(error, store_error(error, broken=self._conn.closed)))
                 return walk.value
+            except TransactionEndedError:
+                await self._conn.close()  # what else the handler has left in the session, nobody knows
+                raise
             finally:
                 walk.close()
                 await self._leave()
@@ -127,14 +133,17 @@ class AsyncPsycopgRunner:
             # The server may have ended the session of a handler that overran: its own doing, not an outage.
             if limit.expired() or time.monotonic() - started > step.seconds_max:
                 raise too_long(step) from raised
-            raise handler_error(raised, handler=step.name, broken=self._conn.closed) from raised
+            raise handler_error(raised, handler=step.name, broken=self._conn.broken) from raised
+        if ended := ended_by(self._conn, step.name):
+            raise ended
         if time.monotonic() - started > step.seconds_max:
             raise too_long(step)  # it never gave the loop a chance to stop it, or ignored the attempt
         return None
 
     async def _commit(self) -> None:
         # psycopg would open a transaction for the COMMIT if there were none, and the server would confirm that one.
-        if self._conn.info.transaction_status is not TransactionStatus.INTRANS:
+        # A pipeline of the handler's that is still open would hold the server's answer back.
+        if unfit(self._conn) or self._conn.info.transaction_status is not TransactionStatus.INTRANS:
             raise TransactionEndedError("there is no healthy transaction to commit")
         tag = await self._command("COMMIT")
         if tag != "COMMIT":
@@ -146,11 +155,14 @@ class AsyncPsycopgRunner:
             return cursor.statusmessage
 
     async def _leave(self) -> None:
-        if self._conn.closed or self._conn.info.transaction_status is TransactionStatus.IDLE:
+        if self._conn.closed:
             return
         try:
-            await self._command("ROLLBACK")
+            if self._conn.info.transaction_status is not TransactionStatus.IDLE:
+                await self._command("ROLLBACK")
         except psycopg.Error:
+            await self._conn.close()
+        if unfit(self._conn):
             await self._conn.close()
 
 
@@ -219,6 +231,8 @@ class AsyncPsycopgDriver:
             conn = await pool.getconn(timeout=self._settings.connection_wait_seconds)
         except PoolTimeout as error:
             raise pool_exhausted(self._settings) from error
+        except PoolClosed as error:
+            raise StoreUnavailableError("the connection pool is closed, or was never opened") from error
         except psycopg.Error as error:
             raise store_error(error, broken=True) from error
         try:
@@ -261,18 +275,22 @@ async def _execute(
 async def _in_our_mode(conn: psycopg.AsyncConnection[Any]) -> AsyncIterator[None]:
     """
     Run in READ COMMITTED, with every statement inside a transaction; a user's own pool gets its connection
-    back as it was.
+    back as it was, or closed.
     """
     if conn.info.transaction_status is not TransactionStatus.IDLE:
         raise StoreUnavailableError("the pool gave a connection that is not idle")
-    before = conn.autocommit, conn.isolation_level
+    autocommit, isolation_level = conn.autocommit, conn.isolation_level
+    row_factory, cursor_factory = conn.row_factory, conn.cursor_factory
     await _set_mode(conn, autocommit=False, isolation_level=IsolationLevel.READ_COMMITTED)
     try:
         yield
     finally:
+        conn.row_factory, conn.cursor_factory = row_factory, cursor_factory
         if not conn.closed:
-            with suppress(psycopg.Error):
-                await _set_mode(conn, autocommit=before[0], isolation_level=before[1])
+            try:
+                await _set_mode(conn, autocommit=autocommit, isolation_level=isolation_level)
+            except psycopg.Error:
+                await conn.close()
 
 
 async def _set_mode(

@@ -37,13 +37,13 @@ class Session(Protocol):
 
     Attributes:
         conn: The driver's own connection, inside the plan's transaction.
-        started: How many of our own statements the work has really started; tells an ``emit`` that nobody awaited.
+        ended: How many of our own statements have ended, well or not; tells an ``emit`` that nobody awaited.
     """
 
     @property
     def conn(self) -> Any: ...  # noqa: ANN401, D102 - each driver has its own
     @property
-    def started(self) -> int: ...  # noqa: D102
+    def ended(self) -> int: ...  # noqa: D102
     def execute(self, statement: Statement, params: Params) -> Any:  # noqa: ANN401
         """Run one of our statements on ``conn``: a row or None, or an awaitable of it with an async driver."""
         ...

@@ -180,7 +180,7 @@ class Tx(Generic[Connection_co]):
         Raises:
             HandlerFailedError: Names the handler.
         """
-        if self._called > self._session.started:
+        if self._called > self._session.ended:
             raise HandlerFailedError(
                 f"{self._handler} called tx.emit or tx.review without await; nothing was written"
             )

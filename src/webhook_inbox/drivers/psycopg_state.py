@@ -1,0 +1,58 @@
+"""See what a handler has done to psycopg's connection, from the client's side and without asking the server."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import psycopg
+from psycopg.pq import PipelineStatus, TransactionStatus
+
+from webhook_inbox.errors import TransactionEndedError
+
+Connection: TypeAlias = psycopg.Connection[Any] | psycopg.AsyncConnection[Any]
+
+_ENDED = {
+    TransactionStatus.IDLE: "committed or rolled back the transaction it was given",
+    TransactionStatus.INERROR: "swallowed a database error, which has aborted the transaction it was given",
+    TransactionStatus.ACTIVE: "left a COPY, a stream or another statement unfinished",
+}
+
+
+def ended_by(conn: Connection, handler: str) -> TransactionEndedError | None:
+    """
+    Say what *handler*, which has just returned, did to its transaction; None where it is open and healthy (P-ONCE).
+
+    A connection that was lost is no fault of the handler's: the next statement will meet that.
+    """
+    what = _what_ended(conn)
+    if what is None:
+        return None
+    return TransactionEndedError(
+        f"{handler} {what}; nothing is applied. Leave COMMIT and ROLLBACK to webhook-inbox, and let a database "
+        "error rise or contain it in a savepoint"
+    )
+
+
+def _what_ended(conn: Connection) -> str | None:
+    if conn.closed:
+        return None if conn.broken else "closed the connection it was given"
+    if conn.info.pipeline_status is not PipelineStatus.OFF:
+        return "left a pipeline open"
+    if in_transaction_context(conn):
+        return "left a conn.transaction() block open"
+    return _ENDED.get(conn.info.transaction_status)
+
+
+def in_transaction_context(conn: Connection) -> bool:
+    """
+    Say whether a ``conn.transaction()`` block was entered and not left.
+
+    psycopg tells it by no public name while the transaction is open; one that no longer has this attribute is taken
+    to have no such block.
+    """
+    return bool(getattr(conn, "_num_transactions", 0))
+
+
+def unfit(conn: Connection) -> bool:
+    """Say whether an idle connection still carries something of a handler's, so that it must not serve others."""
+    return in_transaction_context(conn) or conn.info.pipeline_status is not PipelineStatus.OFF
