@@ -31,6 +31,7 @@ with server:
     print(json.dumps({{
         "dsn": server.dsn, "folders": [run] + ([] if {directory!r} else [str(server.data.parent)]),
         "token": os.path.basename(run), "uid": os.stat(server.data).st_uid, "processes": server.processes(),
+        "watchdog": server._watchdog.pid,
     }}), flush=True)
     {then}
 """
@@ -122,6 +123,16 @@ def test_ctrl_c_reaches_the_owner_alone(programs: Programs, open_folder: Path) -
     assert program.finish() == 0
     assert_nothing_left(report)
     assert "fast shutdown" in (open_folder / "kept" / "postgres.log").read_text()
+
+
+def test_a_service_manager_that_signals_everybody_gets_rid_of_the_server(programs: Programs) -> None:
+    """A stop or a hang-up reaches every process of a service at once: the watchdog goes last, whatever it is told."""
+    program = programs.start(owner())
+    report = program.report()
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+        os.kill(report["watchdog"], number)
+    program.kill()
+    assert_nothing_left(report)
 
 
 def test_a_frozen_server_is_ended_too(programs: Programs) -> None:
