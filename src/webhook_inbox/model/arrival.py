@@ -30,6 +30,7 @@ class Arrival:
         origin: By which way it came.
         settled: The state to record at once where no handler will run; None where one will.
         reason: Why it is settled so; kept as ``last_error``.
+        attempts: Runs of its handlers that count.
         kept: Fields of the payload to keep beside the digest, as JSON text; None: none.
         keep_body: Whether the bytes are stored when the event is processed.
         signed_id: Whether the signature covers the event id.
@@ -44,6 +45,7 @@ class Arrival:
     origin: Origin = Origin.DELIVERY
     settled: State | None = None
     reason: str = ""
+    attempts: int = 0
     kept: str | None = None
     keep_body: bool = True
     signed_id: bool = True
@@ -60,7 +62,7 @@ class Arrival:
     @property
     def headers_json(self) -> str:
         """Give the headers as a JSON array of [name, value] that jsonb accepts whatever the sender put in."""
-        clean = [[_storable(name), _storable(value)] for name, value in self.headers.pairs]
+        clean = [[storable(name), storable(value)] for name, value in self.headers.pairs]
         return json.dumps(clean, ensure_ascii=False)
 
     def event(self, *, received_at: datetime, attempt: int) -> Event:
@@ -81,6 +83,6 @@ class Arrival:
         )
 
 
-def _storable(text: str) -> str:
-    """Replace what PostgreSQL's text refuses (NUL, lone surrogates); header values are evidence, not identity."""
+def storable(text: str) -> str:
+    """Replace what PostgreSQL's text refuses (NUL, lone surrogates), in what is evidence and not identity."""
     return text.replace("\x00", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode()

@@ -1,9 +1,6 @@
 """
 Receive one delivery: from bytes that nobody believes to an answer that is true.
 
-A *flow* is to plans what a plan is to steps: written once, it asks for what must be waited for and never waits itself.
-The runtime drives it on threads or on an event loop.
-
     verify ──► identify ──► hold the keys ──► record_one / record_batch ──► receipt
       4xx       quarantine    503 when busy      5xx on any error: the redelivery is the retry (P-DUP)
 """
@@ -12,64 +9,41 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar
+from functools import partial
+from typing import TypeAlias, TypeVar
 
-from webhook_inbox.errors import ConflictError, HandlerError, HandlerNotYetError, InboxError
-from webhook_inbox.model.arrival import Arrival
+from webhook_inbox.errors import (
+    ConflictError,
+    HandlerError,
+    HandlerNotYetError,
+    InboxError,
+    KeyBusyError,
+    StatementError,
+)
 from webhook_inbox.model.delivery import Delivery
 from webhook_inbox.model.event import EventKey
 from webhook_inbox.model.failure import describe
-from webhook_inbox.model.headers import SECRET_HEADERS
 from webhook_inbox.model.receipt import EventResult, Receipt
 from webhook_inbox.model.secret import Secret
-from webhook_inbox.model.states import Outcome, State
+from webhook_inbox.model.states import Outcome
 from webhook_inbox.protocol import answers
 from webhook_inbox.protocol.endpoint import EndpointPlan
+from webhook_inbox.protocol.flow import Ask, Flow, Hold, Pause, Transact
 from webhook_inbox.protocol.handlers import Kind
+from webhook_inbox.protocol.items import dropped, item_of
 from webhook_inbox.protocol.migrate import check_schema
-from webhook_inbox.protocol.record import Item, Recording, record_batch, record_one
+from webhook_inbox.protocol.record import record_batch, record_one, set_aside
+from webhook_inbox.protocol.recording import Item, Recording, sort_key, unavailable_result
 from webhook_inbox.protocol.steps import Plan
-from webhook_inbox.protocol.tx import json_text
-from webhook_inbox.sources.source import Reading, Rejected, Unreadable
+from webhook_inbox.sources.source import Rejected
 from webhook_inbox.sql.statements import Statements
 from webhook_inbox.telemetry import events
 
 _CONFLICT_RETRIES_MAX = 5
 _CONFLICT_PAUSE_SECONDS = 0.05
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """Call the user's *function* with *argument*, awaiting its answer where it is awaitable."""
-
-    function: Callable[..., object]
-    argument: object
-
-
-@dataclass(frozen=True, slots=True)
-class Hold:
-    """Hold *keys* within this process until the flow ends; gives False where a rival kept one for *seconds*."""
-
-    keys: tuple[EventKey, ...]
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class Transact:
-    """Run a fresh plan on a connection; *kind* says which sort of handlers it runs, None: none."""
-
-    plan: Callable[[], Plan[Any]]
-    kind: Kind | None
-
-
-@dataclass(frozen=True, slots=True)
-class Pause:
-    """Wait."""
-
-    seconds: float
 
 
 Report: TypeAlias = Callable[[str, BaseException], None]
@@ -91,10 +65,6 @@ class Receiving:
     sql: Statements
     report: Report
     schema_served: bool = False
-
-
-FlowStep: TypeAlias = Ask | Hold | Transact | Pause
-Flow: TypeAlias = Generator[FlowStep, Any, T]
 
 
 def receive(endpoint: EndpointPlan, delivery: Delivery, inbox: Receiving) -> Flow[Receipt]:
@@ -123,11 +93,11 @@ def _receive(endpoint: EndpointPlan, delivery: Delivery, inbox: Receiving) -> Fl
     if answer := endpoint.source.answer(delivery):
         return answers.handshake(answer)
     items = [
-        _item(endpoint, delivery, reading, verdict.label) for reading in endpoint.source.identify(delivery)
+        item_of(endpoint, delivery, reading, verdict.label) for reading in endpoint.source.identify(delivery)
     ]
     if refusal := _refused_type(endpoint, items):
         return refusal
-    results = _dropped(endpoint, items)
+    results = dropped(endpoint, items)
     kept = [position for position in range(len(items)) if position not in results]
     if kept:
         recorded = yield from _record(endpoint, [items[position] for position in kept], inbox)
@@ -142,9 +112,13 @@ def _record(
 ) -> Flow[tuple[EventResult, ...] | Receipt]:
     """Give one result per item, or the receipt that asks the sender to come again."""
     settings = endpoint.settings
-    keys = tuple(sorted({item.arrival.key for item in items}, key=lambda key: tuple(key.columns.values())))
-    if not (yield Hold(keys, settings.duplicate_wait_seconds)):
-        events.EVENT_IN_FLIGHT.log(endpoint.name, _shown(keys), settings.duplicate_wait_seconds)
+    keys = tuple(dict.fromkeys(item.arrival.key for item in sorted(items, key=_by_key)))
+    held = yield Hold(keys, settings.duplicate_wait_seconds)
+    free = [position for position, item in enumerate(items) if item.arrival.key in held]
+    if len(free) < len(items):
+        busy = tuple(key for key in keys if key not in held)
+        events.EVENT_IN_FLIGHT.log(_where(endpoint, busy), settings.duplicate_wait_seconds)
+    if not free:
         return answers.unavailable("key_busy", "the first copy is still in flight; send it again")
     if not inbox.schema_served:
         yield Transact(lambda: check_schema(inbox.schema), None)
@@ -154,13 +128,56 @@ def _record(
         wait_seconds=settings.duplicate_wait_seconds,
         handler_seconds_max=settings.handler_seconds_max,
     )
-    kind = next((handler.kind for item in items for handler in item.handlers), None)
     try:
-        if len(items) == 1:
-            return ((yield from _transact(lambda: record_one(items[0], to), kind)),)
-        return (yield from _transact(lambda: record_batch(items, to), kind))
+        recorded = yield from _run(endpoint, [items[position] for position in free], to, inbox)
     except InboxError as error:
         return _failed(endpoint, keys, error, inbox)
+    results = [unavailable_result(item.arrival, "the first copy is still in flight") for item in items]
+    for position, result in zip(free, recorded, strict=True):
+        results[position] = result
+    return tuple(results)
+
+
+def _run(
+    endpoint: EndpointPlan, items: list[Item], to: Recording, inbox: Receiving
+) -> Flow[Sequence[EventResult]]:
+    if len(items) == 1:
+        return [(yield from _transact(lambda: record_one(items[0], to), _kind(items)))]
+    try:
+        results: Sequence[EventResult] = yield from _transact(lambda: record_batch(items, to), _kind(items))
+    except (HandlerError, ConflictError, StatementError) as error:
+        # One event took the whole transaction with it, and would again: it must not hold its mates (P-FLOW).
+        events.BODY_SPLIT.log(endpoint.name, len(items), error.code, error)
+        return (yield from _run_one_by_one(endpoint, items, to, inbox))
+    for result in results:
+        if result.outcome is Outcome.QUEUED:
+            events.EVENT_SET_ASIDE.log(endpoint.name, json.dumps(result.event_id), result.reason)
+    return results
+
+
+def _run_one_by_one(
+    endpoint: EndpointPlan, items: list[Item], to: Recording, inbox: Receiving
+) -> Flow[Sequence[EventResult]]:
+    results: dict[int, EventResult] = {}
+    for position in sorted(range(len(items)), key=lambda position: _by_key(items[position])):
+        item = items[position]
+        try:
+            results[position] = yield from _transact(partial(record_one, item, to), _kind([item]))
+        except KeyBusyError as error:
+            results[position] = unavailable_result(item.arrival, str(error))
+        except (HandlerError, StatementError) as error:
+            _report(endpoint, (item.arrival.key,), error, inbox)
+            aside = set_aside(item, error)
+            results[position] = yield from _transact(partial(record_one, aside, to), None)
+    return [results[position] for position in range(len(items))]
+
+
+def _by_key(item: Item) -> tuple[str, ...]:
+    return sort_key(item.arrival)
+
+
+def _kind(items: Sequence[Item]) -> Kind | None:
+    return next((handler.kind for item in items for handler in item.handlers), None)
 
 
 def _transact(plan: Callable[[], Plan[T]], kind: Kind | None) -> Flow[T]:
@@ -196,53 +213,6 @@ def _secrets(endpoint: EndpointPlan, delivery: Delivery) -> Flow[tuple[Secret, .
     return endpoint.checked_secrets(answer)
 
 
-def _item(endpoint: EndpointPlan, delivery: Delivery, reading: Reading, label: str) -> Item:
-    body = delivery.body if reading.span is None else delivery.body[slice(*reading.span)]
-    headers = delivery.headers.without(SECRET_HEADERS | endpoint.source.secret_headers)
-    provider = endpoint.source.provider
-    if isinstance(reading, Unreadable):
-        arrival = Arrival(
-            key=EventKey(provider=provider, endpoint=endpoint.name, account="", environment="", event_id=""),
-            event_type="",
-            body=body,
-            headers=headers,
-            secret_label=label,
-            settled=State.QUARANTINED,
-            reason=reading.reason,
-        )
-        return Item(arrival.under_digest())
-    handlers = () if reading.ignore else endpoint.handlers.matching(reading.event_type)
-    arrival = Arrival(
-        key=EventKey(
-            provider=provider,
-            endpoint=endpoint.name,
-            account=reading.account,
-            environment=reading.environment,
-            event_id=reading.event_id,
-        ),
-        event_type=reading.event_type,
-        body=body,
-        headers=headers,
-        created_at=reading.created_at,
-        secret_label=label,
-        settled=None if handlers else State.IGNORED,
-        reason="" if handlers else reading.ignore or f"no handler for {reading.event_type}",
-        kept=_kept(endpoint, body),
-        keep_body=endpoint.keep == "body",
-        signed_id=endpoint.source.signed_id,
-    )
-    return Item(arrival, handlers, unhandled=not handlers and not reading.ignore)
-
-
-def _kept(endpoint: EndpointPlan, body: bytes) -> str | None:
-    if not endpoint.keep_fields:
-        return None
-    try:
-        return json_text(endpoint.kept_fields(body), what="kept fields")
-    except ValueError:
-        return None  # a field that jsonb cannot hold is not worth an event
-
-
 def _refused_type(endpoint: EndpointPlan, items: list[Item]) -> Receipt | None:
     """An older release must not swallow a type that the newer one knows: nothing of the body is stored."""
     unhandled = [item.arrival.event_type for item in items if item.unhandled]
@@ -252,36 +222,33 @@ def _refused_type(endpoint: EndpointPlan, items: list[Item]) -> Receipt | None:
     return answers.unavailable("no_handler", "no handler for this type in this release; send it again")
 
 
-def _dropped(endpoint: EndpointPlan, items: list[Item]) -> dict[int, EventResult]:
-    """Give the results of the items that are acknowledged without a record, by position."""
-    if endpoint.unhandled != "drop":
-        return {}
-    return {
-        position: EventResult(
-            outcome=Outcome.IGNORED, event_id=item.arrival.key.event_id, reason=item.arrival.reason
-        )
-        for position, item in enumerate(items)
-        if item.unhandled
-    }
-
-
 def _failed(
     endpoint: EndpointPlan, keys: tuple[EventKey, ...], error: InboxError, inbox: Receiving
 ) -> Receipt:
-    """Log what made a delivery fail, once, without what the exception says, and answer it (P-QUIET)."""
-    where = f"endpoint {endpoint.name}" + (f", event {_shown(keys)}" if keys else "")
+    _report(endpoint, keys, error, inbox)
+    return answers.failed(error)
+
+
+def _report(endpoint: EndpointPlan, keys: tuple[EventKey, ...], error: InboxError, inbox: Receiving) -> None:
+    """Log what went wrong, once, without what the exception says, and tell the user's hook (P-QUIET)."""
+    where = _where(endpoint, keys)
     match error:
         case HandlerNotYetError():
             events.NOT_YET.log(where, error.retry_in_seconds)
-            return answers.failed(error)
+            return
+        case KeyBusyError():
+            events.EVENT_IN_FLIGHT.log(where, endpoint.settings.duplicate_wait_seconds)
+            return
         case HandlerError() if error.__cause__ is not None:
             failure = describe(error)
             events.HANDLER_FAILED.log(where, error.code, failure, "\n  ".join(failure.frames))
         case _:
             events.DELIVERY_FAILED.log(where, error.code, error)
     inbox.report(endpoint.name, error.__cause__ or error)
-    return answers.failed(error)
 
 
-def _shown(keys: tuple[EventKey, ...]) -> str:
-    return json.dumps(keys[0].event_id) if len(keys) == 1 else f"one of {len(keys)}"
+def _where(endpoint: EndpointPlan, keys: Sequence[EventKey]) -> str:
+    if not keys:
+        return f"endpoint {endpoint.name}"
+    shown = json.dumps(keys[0].event_id) if len(keys) == 1 else f"one of {len(keys)}"
+    return f"endpoint {endpoint.name}, event {shown}"

@@ -11,98 +11,48 @@ A failure anywhere raises out of the plan, and the driver rolls back: nothing is
 and its redelivery is the retry. A handler that raises Ignore or GiveUp rolls back too; its verdict and its
 reviews are then recorded in a transaction of their own, which meets the unique key like any other.
 
-The events of one body share one transaction, in the order of their keys so that two deliveries cannot
-deadlock, each within a savepoint
-of its own: one that fails is recorded as waiting for the worker, and never holds its mates (P-FLOW).
+The events of one body share one transaction, in the order of their keys so that two deliveries cannot deadlock,
+each within a savepoint of its own: one that fails is recorded as waiting for the worker, and never holds its
+mates (P-FLOW). A handler can take the whole transaction with it (it commits, its session is ended, a deferred
+constraint fails at the end): then the flow records the events one by one, and that one is set aside.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, assert_never
+from dataclasses import replace
+from typing import assert_never
 
 from webhook_inbox.errors import (
     HandlerError,
+    HandlerFailedError,
     HandlerNotYetError,
     KeyBusyError,
     StatementError,
+    StoreError,
     StoreUnavailableError,
     TransactionEndedError,
 )
-from webhook_inbox.model.arrival import Arrival
-from webhook_inbox.model.event import Event
+from webhook_inbox.model.arrival import Arrival, storable
 from webhook_inbox.model.failure import describe
 from webhook_inbox.model.receipt import EventResult
 from webhook_inbox.model.states import Origin, Outcome, State
 from webhook_inbox.model.steering import GiveUp, Ignore, NotYet, Steering
-from webhook_inbox.protocol.handlers import Handler
-from webhook_inbox.protocol.steps import (
-    Begin,
-    Commit,
-    One,
-    Plan,
-    Release,
-    Rollback,
-    RollbackTo,
-    Row,
-    Run,
-    Savepoint,
-    Session,
+from webhook_inbox.protocol.recording import (
+    Item,
+    Recording,
+    instant,
+    recorded_result,
+    sort_key,
+    unavailable_result,
 )
-from webhook_inbox.protocol.tx import Review, Tx, review_params
-from webhook_inbox.sql.statements import Statements
+from webhook_inbox.protocol.steps import Commit, One, Plan, Release, Rollback, RollbackTo, Savepoint
+from webhook_inbox.protocol.tx import Review, review_params
+from webhook_inbox.protocol.work import mark, names, run_handlers
 
-_SETTLED_OUTCOMES = {
-    State.IGNORED: Outcome.IGNORED,
-    State.DEAD: Outcome.DEAD,
-    State.QUARANTINED: Outcome.QUARANTINED,
-    State.WAITING: Outcome.QUEUED,
-}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recording:
-    """
-    Hold what every plan of one endpoint needs.
-
-    Attributes:
-        sql: The statements, rendered for the inbox's schema.
-        wait_seconds: How long to wait for another transaction that holds the same event key.
-        handler_seconds_max: How long one handler may take.
-    """
-
-    sql: Statements
-    wait_seconds: float
-    handler_seconds_max: float
-
-    @property
-    def begin(self) -> Begin:
-        """Give the step that opens a transaction under these limits."""
-        # The server's limit comes a second after ours, which can say better what happened.
-        limit = self.handler_seconds_max + 1
-        return Begin(self.sql.begin, {"handler_ms": round(limit * 1000)}, seconds_max=limit)
-
-    def record(self, arrival: Arrival, *, lock_timeout: str, open_: bool) -> One:
-        """Give the step that records *arrival*; *open_* where a handler will run before it is marked."""
-        # lock_timeout 0 would mean "wait for ever".
-        waits = {"wait_ms": max(1, round(self.wait_seconds * 1000)), "lock_timeout": lock_timeout}
-        return One(self.sql.record_event, {**_record_params(arrival, open_=open_), **waits})
-
-
-@dataclass(frozen=True, slots=True)
-class Item:
-    """
-    Pair an arrival with the handlers that will run for it; none where it is settled already.
-
-    Attributes:
-        unhandled: Whether it is settled only because this release has no handler for its type.
-    """
-
-    arrival: Arrival
-    handlers: tuple[Handler, ...] = ()
-    unhandled: bool = False
+_REASON_CHARS_MAX = 2000
+# After one key of a body was busy, its mates are held by the same rival, most likely.
+_NEXT_WAIT_SECONDS_MAX = 0.05
 
 
 def record_one(item: Item, to: Recording) -> Plan[EventResult]:
@@ -122,14 +72,16 @@ def record_one(item: Item, to: Recording) -> Plan[EventResult]:
     before = yield to.begin
     recorded = yield to.record(item.arrival, lock_timeout=before[0], open_=bool(item.handlers))
     if recorded is None:
-        return (yield from _duplicate(item.arrival, to))
-    steering, reviews = yield from _run_handlers(item, recorded, to)
+        result = yield from _duplicate(item.arrival, to)
+        yield Commit()  # there is something to keep only where the body differs; a commit of nothing costs no write
+        return result
+    steering, reviews = yield from run_handlers(item, recorded, to)
     if steering is not None:
         yield Rollback()
         return (yield from _settle(item, steering, reviews, to))
-    yield from _mark(item, recorded[0], to)
-    yield Commit()
-    return _result(item.arrival)
+    yield from mark(item, recorded[0], to)
+    yield from _commit(item)
+    return recorded_result(item.arrival)
 
 
 def record_batch(items: Sequence[Item], to: Recording) -> Plan[tuple[EventResult, ...]]:
@@ -137,136 +89,101 @@ def record_batch(items: Sequence[Item], to: Recording) -> Plan[tuple[EventResult
     Record the events of one body in one transaction, each in a savepoint of its own.
 
     Returns:
-        One result per item, in the order of *items*. ``unavailable`` where a rival holds that one's key: it
-        is not stored, its mates are.
+        One result per item, in the order of *items*. ``unavailable`` where a rival holds that one's key, or where
+        its row cannot be stored: it is not stored, its mates are.
 
     Raises:
+        HandlerError: A handler took the whole transaction with it; nothing of the body is stored by this run.
         StoreError: The database did not do it; nothing of the body is stored by this run.
 
     Promises: P-ACK, P-DUP, P-ONCE, P-STATE, P-FLOW.
     """
     results: dict[int, EventResult] = {}
+    next_to = replace(to, wait_seconds=min(to.wait_seconds, _NEXT_WAIT_SECONDS_MAX))
     before = yield to.begin
-    for position in sorted(range(len(items)), key=lambda position: _sort_key(items[position].arrival)):
+    for position in sorted(range(len(items)), key=lambda position: sort_key(items[position].arrival)):
         results[position] = yield from _record_within(items[position], before[0], to)
-    yield Commit()
+        if results[position].outcome is Outcome.UNAVAILABLE:
+            to = next_to
+    yield from _commit(*items)
     return tuple(results[position] for position in range(len(items)))
+
+
+def set_aside(item: Item, error: HandlerError | StatementError) -> Item:
+    """Give *item* as it is recorded, waiting for the worker, after its handler failed with *error*."""
+    return Item(_settled(item.arrival, error))
 
 
 def _record_within(item: Item, lock_timeout: str, to: Recording) -> Plan[EventResult]:
     yield Savepoint()
     try:
         recorded = yield to.record(item.arrival, lock_timeout=lock_timeout, open_=bool(item.handlers))
-    except KeyBusyError:
+    except (KeyBusyError, StatementError) as error:
         yield RollbackTo()
-        return _unavailable(item.arrival, "the first copy is still in flight")
+        return unavailable_result(item.arrival, str(error))
     if recorded is None:
         yield Release()
-        return (yield from _duplicate_within(item.arrival, to))
+        return (yield from _duplicate(item.arrival, to))
     verdict: Steering | HandlerError
     try:
-        steering, reviews = yield from _run_handlers(item, recorded, to)
+        steering, reviews = yield from run_handlers(item, recorded, to)
         if steering is None:
-            yield from _mark(item, recorded[0], to)
-            yield Release()
-            return _result(item.arrival)
+            yield from mark(item, recorded[0], to)
+            yield from _keep(item)
+            return recorded_result(item.arrival)
         verdict = steering
     except TransactionEndedError:
         raise  # the savepoint is gone with the transaction: nothing of this body may be acknowledged
     except HandlerError as error:
         verdict, reviews = error, ()
-    yield RollbackTo()
-    return (yield from _record_settled(_settled(item.arrival, verdict), reviews, lock_timeout, to))
+    yield from _undo(item, verdict)
+    return (yield from _settle_within(_settled(item.arrival, verdict), reviews, lock_timeout, to))
 
 
-def _run_handlers(
-    item: Item, recorded: Row, to: Recording
-) -> Plan[tuple[Steering | None, tuple[Review, ...]]]:
-    inbox_id, received_at = recorded[0], recorded[1]
-    event = item.arrival.event(received_at=received_at, attempt=1)
-    reviews: tuple[Review, ...] = ()
-    for handler in item.handlers:
-        tx_of = partial(Tx[Any], event=event, inbox_id=inbox_id, handler=handler.name, sql=to.sql)
-        work = HandlerWork(handler, event, tx_of)
-        steering = yield Run(handler.name, work, to.handler_seconds_max)
-        reviews += work.reviews
-        if steering is not None:
-            return steering, reviews
-    return None, reviews
-
-
-class HandlerWork:
-    """Call one handler with a Tx made of the driver's session, and remember the reviews it asked for."""
-
-    __slots__ = ("_event", "_handler", "_tx", "_tx_of")
-
-    def __init__(self, handler: Handler, event: Event, tx_of: partial[Tx[Any]]) -> None:
-        self._handler = handler
-        self._event = event
-        self._tx_of = tx_of
-        self._tx: Tx[Any] | None = None
-
-    @property
-    def reviews(self) -> tuple[Review, ...]:
-        """Give what the handler asked a person to look at."""
-        return () if self._tx is None else self._tx.reviews
-
-    def __call__(self, session: Session) -> Any:  # noqa: ANN401 - None, or an awaitable with an async driver
-        """Run the handler; with an async driver, give the awaitable that does."""
-        tx = self._tx = self._tx_of(session)
-        if self._handler.kind == "async":
-            return self._awaited(tx)
-        try:
-            self._handler.function(tx, self._event)
-        finally:
-            tx.seal()
-        tx.check_awaited()
-        return None
-
-    async def _awaited(self, tx: Tx[Any]) -> None:
-        try:
-            await self._handler.function(tx, self._event)
-        finally:
-            tx.seal()
-        tx.check_awaited()
-
-
-def _mark(item: Item, inbox_id: int, to: Recording) -> Plan[None]:
-    if not item.handlers:
-        return
+def _keep(item: Item) -> Plan[None]:
     try:
-        marked = yield One(to.sql.mark_processed, {"id": inbox_id})
+        yield Release()
     except StatementError as error:
-        if error.sqlstate != "25P02":
+        raise TransactionEndedError(f"{names(item)} ended the savepoint around it") from error
+
+
+def _undo(item: Item, verdict: Steering | HandlerError) -> Plan[None]:
+    try:
+        yield RollbackTo()
+    except StoreError as error:
+        if isinstance(verdict, HandlerError):
+            raise verdict from verdict.__cause__  # the session ended with it
+        if isinstance(error, StatementError):
+            raise TransactionEndedError(f"{names(item)} ended the savepoint around it") from error
+        raise
+
+
+def _commit(*items: Item) -> Plan[None]:
+    try:
+        yield Commit()
+    except StatementError as error:
+        if not names(*items):
             raise
-        marked = None  # in_failed_sql_transaction: an error of the handler's own statement was swallowed
-    if marked is None:
-        names = ", ".join(handler.name for handler in item.handlers)
-        raise TransactionEndedError(
-            f"{names} committed, rolled back or left aborted the transaction it was given; nothing is applied. "
-            "Leave COMMIT and ROLLBACK to webhook-inbox, and let a database error rise or contain it in a savepoint"
-        )
+        # A constraint that is checked at the end, of the user's own tables.
+        raise HandlerFailedError(
+            f"the server refused to commit what {names(*items)} wrote (SQLSTATE {error.sqlstate})"
+        ) from error.__cause__
 
 
 def _duplicate(arrival: Arrival, to: Recording) -> Plan[EventResult]:
-    result = yield from _duplicate_within(arrival, to)
-    yield Commit()  # there is something to keep only where the body differs; a commit of nothing costs no write
-    return result
-
-
-def _duplicate_within(arrival: Arrival, to: Recording) -> Plan[EventResult]:
     first = yield One(to.sql.find_event, arrival.key.columns)
     if first is None:  # deleted between the two statements: the next redelivery starts afresh
         raise StoreUnavailableError("the first copy of the event vanished while it was looked at")
-    inbox_id, state, received_at, digest = first
-    if not arrival.signed_id and arrival.origin is Origin.DELIVERY and bytes(digest) != arrival.digest:
-        yield One(to.sql.record_conflict, _conflict_params(arrival, inbox_id))
+    inbox_id, state, received_at, digest, origin = first
+    same = bytes(digest) == arrival.digest
+    if not same and not arrival.signed_id and arrival.origin == origin == Origin.DELIVERY:
+        yield to.conflict(arrival, inbox_id=inbox_id)
     return EventResult(
         outcome=Outcome.DUPLICATE,
         event_id=arrival.key.event_id,
         state=State(state),
-        first_received_at=received_at,
-        reason="" if bytes(digest) == arrival.digest else "another body came under this id before",
+        first_received_at=instant(received_at),
+        reason="" if same else "another body came under this id before",
     )
 
 
@@ -281,73 +198,48 @@ def _settle(item: Item, steering: Steering, reviews: tuple[Review, ...], to: Rec
     return result
 
 
+def _settle_within(
+    arrival: Arrival, reviews: tuple[Review, ...], lock_timeout: str, to: Recording
+) -> Plan[EventResult]:
+    yield Savepoint()
+    try:
+        result = yield from _record_settled(arrival, reviews, lock_timeout, to)
+    except KeyBusyError as error:
+        # With our savepoint we gave up the key, and a rival that was waiting for it runs its handler now.
+        yield RollbackTo()
+        return unavailable_result(arrival, str(error))
+    yield Release()
+    return result
+
+
 def _record_settled(
     arrival: Arrival, reviews: tuple[Review, ...], lock_timeout: str, to: Recording
 ) -> Plan[EventResult]:
     recorded = yield to.record(arrival, lock_timeout=lock_timeout, open_=False)
     if recorded is None:
-        return (yield from _duplicate_within(arrival, to))
-    event = arrival.event(received_at=recorded[1], attempt=1)
+        return (yield from _duplicate(arrival, to))
+    event = arrival.event(received_at=instant(recorded[1]), attempt=1)
     for review in reviews:
         yield One(to.sql.insert_review, review_params(review, event, recorded[0]))
-    return _result(arrival)
+    return recorded_result(arrival)
 
 
-def _settled(arrival: Arrival, verdict: Steering | HandlerError) -> Arrival:
+def _settled(arrival: Arrival, verdict: Steering | HandlerError | StatementError) -> Arrival:
     match verdict:
         case Ignore():
-            return replace(arrival, settled=State.IGNORED, reason=verdict.reason)
+            return _as(arrival, State.IGNORED, verdict.reason, attempts=1)
         case GiveUp():
-            return replace(arrival, settled=State.DEAD, reason=verdict.reason)
+            return _as(arrival, State.DEAD, verdict.reason, attempts=1)
         case NotYet():
-            return replace(arrival, settled=State.WAITING, reason=verdict.reason)
-        case HandlerError():
-            return replace(arrival, settled=State.WAITING, reason=str(describe(verdict)))
+            return _as(arrival, State.WAITING, verdict.reason, attempts=0)
+        case HandlerNotYetError():
+            return _as(arrival, State.WAITING, str(verdict), attempts=0)
+        case HandlerError() | StatementError():
+            return _as(arrival, State.WAITING, str(describe(verdict)), attempts=1)
         case _:
             assert_never(verdict)
 
 
-def _result(arrival: Arrival) -> EventResult:
-    if arrival.settled is None:
-        return EventResult(outcome=Outcome.PROCESSED, event_id=arrival.key.event_id, state=State.PROCESSED)
-    outcome = _SETTLED_OUTCOMES[arrival.settled]
-    return EventResult(
-        outcome=outcome, event_id=arrival.key.event_id, state=arrival.settled, reason=arrival.reason
-    )
-
-
-def _unavailable(arrival: Arrival, reason: str) -> EventResult:
-    return EventResult(outcome=Outcome.UNAVAILABLE, event_id=arrival.key.event_id, reason=reason)
-
-
-def _sort_key(arrival: Arrival) -> tuple[str, ...]:
-    return tuple(arrival.key.columns.values())
-
-
-def _record_params(arrival: Arrival, *, open_: bool) -> dict[str, object]:
-    return {
-        **arrival.key.columns,
-        "event_type": arrival.event_type,
-        "state": arrival.settled or State.WAITING,
-        "origin": arrival.origin,
-        "created_at": arrival.created_at,
-        "secret_label": arrival.secret_label,
-        "body_sha256": arrival.digest,
-        "body_bytes": len(arrival.body),
-        "kept": arrival.kept,
-        "last_error": arrival.reason or None,
-        "attempts": 0 if open_ or arrival.settled in {None, State.IGNORED, State.QUARANTINED} else 1,
-        "open": open_,
-        "body": arrival.body,
-        "headers": arrival.headers_json,
-        "keep_body": arrival.keep_body or not open_,
-    }
-
-
-def _conflict_params(arrival: Arrival, inbox_id: int) -> dict[str, object]:
-    return {
-        "inbox_id": inbox_id,
-        "body_sha256": arrival.digest,
-        "body": arrival.body,
-        "headers": arrival.headers_json,
-    }
+def _as(arrival: Arrival, state: State, reason: object, *, attempts: int) -> Arrival:
+    kept = storable(str(reason))[:_REASON_CHARS_MAX]
+    return replace(arrival, settled=state, reason=kept, attempts=attempts)

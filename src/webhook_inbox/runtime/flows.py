@@ -13,7 +13,7 @@ from webhook_inbox.drivers.driver import AsyncDriver, Driver
 from webhook_inbox.errors import ConfigurationError, InboxError, StoreUnavailableError
 from webhook_inbox.model.event import EventKey
 from webhook_inbox.model.failure import describe
-from webhook_inbox.protocol.receive import Ask, Flow, FlowStep, Hold, Pause, Transact
+from webhook_inbox.protocol.flow import Ask, Flow, FlowStep, Hold, Pause, Transact
 from webhook_inbox.protocol.steps import Plan
 from webhook_inbox.runtime.gate import KeyGate
 
@@ -72,7 +72,7 @@ class SyncFlows:
                 return _answered(function, argument, awaitable_allowed=False)
             case Hold(keys, seconds):
                 held = self._gate.hold(keys, seconds)
-                state.held = keys if held else ()
+                state.held = held
                 return held
             case Transact(plan, kind):
                 if kind == "async" or self._driver is None:
@@ -140,7 +140,7 @@ class AsyncFlows:
                 return await _awaited(answer) if inspect.isawaitable(answer) else answer
             case Hold(keys, seconds):
                 held = await self._gate.hold_async(keys, seconds)
-                state.held = keys if held else ()
+                state.held = held
                 return held
             case Transact(plan, kind):
                 return await self._transact(plan, kind)

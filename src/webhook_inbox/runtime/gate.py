@@ -13,9 +13,9 @@ import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 
 from webhook_inbox.model.event import EventKey
 
@@ -27,35 +27,50 @@ class KeyGate:
         self._lock = threading.Lock()
         self._waiting: dict[EventKey, deque[Future[None]]] = {}
 
-    def hold(self, keys: Iterable[EventKey], seconds: float) -> bool:
-        """Hold all *keys*, which are sorted, waiting at most *seconds* in all; on False none is held."""
+    def hold(self, keys: Iterable[EventKey], seconds: float) -> tuple[EventKey, ...]:
+        """Hold *keys*, which are sorted, waiting at most *seconds* in all; give those that came free in time."""
         deadline = time.monotonic() + seconds
         held: list[EventKey] = []
-        for key in keys:
-            turn = self._enter(key)
-            if turn is not None and not _came(turn, deadline - time.monotonic()):
-                self.release(held)
-                return False
-            held.append(key)
-        return True
+        try:
+            for key in keys:
+                with self._turn(key) as turn:
+                    if turn is None or _came(turn, deadline - time.monotonic()):
+                        held.append(key)
+        except BaseException:
+            self.release(held)
+            raise
+        return tuple(held)
 
-    async def hold_async(self, keys: Iterable[EventKey], seconds: float) -> bool:
-        """Hold all *keys* without blocking the loop; see ``hold``."""
+    async def hold_async(self, keys: Iterable[EventKey], seconds: float) -> tuple[EventKey, ...]:
+        """Hold *keys* without blocking the loop; see ``hold``."""
         deadline = time.monotonic() + seconds
         held: list[EventKey] = []
-        for key in keys:
-            turn = self._enter(key)
-            if turn is not None and not await _came_async(turn, deadline - time.monotonic()):
-                self.release(held)
-                return False
-            held.append(key)
-        return True
+        try:
+            for key in keys:
+                with self._turn(key) as turn:
+                    if turn is None or await _came_async(turn, deadline - time.monotonic()):
+                        held.append(key)
+        except BaseException:
+            self.release(held)
+            raise
+        return tuple(held)
 
     def release(self, keys: Iterable[EventKey]) -> None:
         """Give up *keys*; each goes to whoever has waited longest for it."""
         with self._lock:
             for key in keys:
                 self._pass_on(key)
+
+    @contextmanager
+    def _turn(self, key: EventKey) -> Iterator[Future[None] | None]:
+        """Stand in line for *key*; None: it is ours. Who is interrupted while waiting gives up the place or key."""
+        turn = self._enter(key)
+        try:
+            yield turn
+        except BaseException:
+            if turn is None or not turn.cancel():
+                self.release((key,))
+            raise
 
     def _enter(self, key: EventKey) -> Future[None] | None:
         with self._lock:

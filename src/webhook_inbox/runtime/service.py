@@ -19,9 +19,10 @@ from webhook_inbox.model.receipt import Receipt
 from webhook_inbox.model.settings import Settings
 from webhook_inbox.protocol import answers
 from webhook_inbox.protocol.endpoint import EndpointPlan
+from webhook_inbox.protocol.flow import Flow, Transact
 from webhook_inbox.protocol.handlers import Handler
 from webhook_inbox.protocol.migrate import check_ready
-from webhook_inbox.protocol.receive import Flow, Receiving, Report, Transact, receive
+from webhook_inbox.protocol.receive import Receiving, Report, receive
 from webhook_inbox.protocol.steps import Plan
 from webhook_inbox.runtime.database import Drivers
 from webhook_inbox.runtime.flows import AsyncFlows, SyncFlows

@@ -76,6 +76,15 @@ ANSWER_UNSENT = LogEvent(
     meaning="The HTTP server refused the answer; the event is settled, and the provider's resend hears of it.",
 )
 
+BODY_SPLIT = LogEvent(
+    name="body_split",
+    level=logging.WARNING,
+    text="endpoint %s: the %s events of one body go one by one: %s: %s",
+    meaning=(
+        "A handler took the transaction of the whole body with it; the event it failed for is set aside next, with "
+        "a line of its own."
+    ),
+)
 DELIVERY_REJECTED = LogEvent(
     name="delivery_rejected",
     level=logging.INFO,
@@ -88,10 +97,19 @@ DELIVERY_REJECTED = LogEvent(
 EVENT_IN_FLIGHT = LogEvent(
     name="event_in_flight",
     level=logging.WARNING,
-    text="endpoint %s: event %s is still in flight after %ss",
+    text="%s: the first copy is still in flight after %ss",
     meaning=(
         "Another copy of the event was being handled longer than ``duplicate_wait_seconds``; the sender heard 503 and "
         "sends again."
+    ),
+)
+EVENT_SET_ASIDE = LogEvent(
+    name="event_set_aside",
+    level=logging.ERROR,
+    text="endpoint %s: event %s waits: %s",
+    meaning=(
+        "The handler failed for one event of a body; it is recorded as waiting and has had no effect, the others of "
+        "the body are settled. The sender heard 200 and does not send it again."
     ),
 )
 EVENT_SETTLED = LogEvent(
@@ -137,10 +155,12 @@ HOOK_FAILED = LogEvent(
 LOG_EVENTS = (
     ANSWER_UNSENT,
     BODY_CONSUMED,
+    BODY_SPLIT,
     DELIVERY_FAILED,
     DELIVERY_REJECTED,
     DELIVERY_TOO_LARGE,
     EVENT_IN_FLIGHT,
+    EVENT_SET_ASIDE,
     EVENT_SETTLED,
     HANDLER_FAILED,
     HOOK_FAILED,

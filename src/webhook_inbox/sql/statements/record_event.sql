@@ -2,8 +2,9 @@
 -- %(open)s: the handler will run in this very transaction, so the row may not be committed before it is marked.
 -- %(wait_ms)s: how long to wait for a rival, in milliseconds; %(lock_timeout)s: restored as soon as the key is ours, so that the
 -- handler waits for its own locks as it always does.
--- Returns (id, received_at). Waits, up to wait_ms (then 55P03), for another transaction that holds the same key; then that one's fate decides:
--- committed, no row; rolled back, the row is ours. Index: inbox_event_key. P-DUP, P-ONCE, P-RAW.
+-- Returns (id, received_at in microseconds since 1970: no DateStyle or TimeZone of the session can change that).
+-- Waits, up to wait_ms (then 55P03), for another transaction that holds the same key; then that one's fate decides: committed, no
+-- row; rolled back, the row is ours. Index: inbox_event_key. P-DUP, P-ONCE, P-RAW.
 WITH wait AS MATERIALIZED (
     SELECT set_config('lock_timeout', %(wait_ms)s::bigint || 'ms', true)
 ), event AS (
@@ -21,4 +22,4 @@ WITH wait AS MATERIALIZED (
     INSERT INTO {schema}.bodies (received_at, id, body, headers)
     SELECT received_at, id, %(body)s::bytea, %(headers)s::jsonb FROM event WHERE %(keep_body)s::boolean
 )
-SELECT id, received_at, set_config('lock_timeout', %(lock_timeout)s, true) FROM event
+SELECT id, (extract(epoch FROM received_at) * 1000000)::bigint, set_config('lock_timeout', %(lock_timeout)s, true) FROM event

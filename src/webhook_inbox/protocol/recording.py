@@ -1,0 +1,119 @@
+"""Say what is recorded of an event, and within which limits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from webhook_inbox.model.arrival import Arrival
+from webhook_inbox.model.receipt import EventResult
+from webhook_inbox.model.states import Outcome, State
+from webhook_inbox.protocol.handlers import Handler
+from webhook_inbox.protocol.steps import Begin, One
+from webhook_inbox.sql.statements import Statements
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_SETTLED_OUTCOMES = {
+    State.IGNORED: Outcome.IGNORED,
+    State.DEAD: Outcome.DEAD,
+    State.QUARANTINED: Outcome.QUARANTINED,
+    State.WAITING: Outcome.QUEUED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """
+    Pair an arrival with the handlers that will run for it; none where it is settled already.
+
+    Attributes:
+        unhandled: Whether it is settled only because this release has no handler for its type.
+    """
+
+    arrival: Arrival
+    handlers: tuple[Handler, ...] = ()
+    unhandled: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recording:
+    """
+    Hold what every plan of one endpoint needs.
+
+    Attributes:
+        sql: The statements, rendered for the inbox's schema.
+        wait_seconds: How long to wait for another transaction that holds the same event key.
+        handler_seconds_max: How long one handler may take.
+    """
+
+    sql: Statements
+    wait_seconds: float
+    handler_seconds_max: float
+
+    @property
+    def begin(self) -> Begin:
+        """Give the step that opens a transaction under these limits."""
+        # The server's limit comes a second after ours, which can say better what happened.
+        limit = self.handler_seconds_max + 1
+        return Begin(self.sql.begin, {"handler_ms": round(limit * 1000)}, seconds_max=limit)
+
+    def record(self, arrival: Arrival, *, lock_timeout: str, open_: bool) -> One:
+        """Give the step that records *arrival*; *open_* where a handler will run before it is marked."""
+        # lock_timeout 0 would mean "wait for ever".
+        waits = {"wait_ms": max(1, round(self.wait_seconds * 1000)), "lock_timeout": lock_timeout}
+        return One(self.sql.record_event, {**_record_params(arrival, open_=open_), **waits})
+
+    def conflict(self, arrival: Arrival, *, inbox_id: int) -> One:
+        """Give the step that keeps *arrival* as evidence of another body under a known id."""
+        params = {
+            "inbox_id": inbox_id,
+            "body_sha256": arrival.digest,
+            "body": arrival.body,
+            "headers": arrival.headers_json,
+        }
+        return One(self.sql.record_conflict, params)
+
+
+def _record_params(arrival: Arrival, *, open_: bool) -> dict[str, object]:
+    return {
+        **arrival.key.columns,
+        "event_type": arrival.event_type,
+        "state": arrival.settled or State.WAITING,
+        "origin": arrival.origin,
+        "created_at": arrival.created_at,
+        "secret_label": arrival.secret_label,
+        "body_sha256": arrival.digest,
+        "body_bytes": len(arrival.body),
+        "kept": arrival.kept,
+        "last_error": arrival.reason or None,
+        "attempts": arrival.attempts,
+        "open": open_,
+        "body": arrival.body,
+        "headers": arrival.headers_json,
+        "keep_body": arrival.keep_body or not open_,
+    }
+
+
+def instant(microseconds: int) -> datetime:
+    """Give the time that the server told as microseconds since 1970, aware and in UTC."""
+    return _EPOCH + timedelta(microseconds=microseconds)
+
+
+def recorded_result(arrival: Arrival) -> EventResult:
+    """Say what became of an event that this run has recorded."""
+    if arrival.settled is None:
+        return EventResult(outcome=Outcome.PROCESSED, event_id=arrival.key.event_id, state=State.PROCESSED)
+    outcome = _SETTLED_OUTCOMES[arrival.settled]
+    return EventResult(
+        outcome=outcome, event_id=arrival.key.event_id, state=arrival.settled, reason=arrival.reason
+    )
+
+
+def unavailable_result(arrival: Arrival, reason: str) -> EventResult:
+    """Say that an event is not stored and shall come again."""
+    return EventResult(outcome=Outcome.UNAVAILABLE, event_id=arrival.key.event_id, reason=reason)
+
+
+def sort_key(arrival: Arrival) -> tuple[str, ...]:
+    """Give the order in which every delivery takes its keys, so that no two wait for each other."""
+    return tuple(arrival.key.columns.values())
