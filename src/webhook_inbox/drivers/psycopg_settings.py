@@ -15,9 +15,11 @@ from webhook_inbox.model.settings import Settings
 # neighbours in the pool.
 STALE_POOL_SQLSTATES = frozenset({"25006", "57P01", "57P02", "57P03", "57P05"})
 
-# A peer that vanished without a word is noticed within seconds, not hours. What the user's DSN says wins.
-_NOTICE_A_DEAD_PEER = {
+# What the user's DSN says wins. Text is exchanged as UTF-8 whatever the database's own encoding is; a peer that
+# vanished without a word is noticed within seconds, not hours.
+_DEFAULTS = {
     "application_name": "webhook-inbox",
+    "client_encoding": "utf8",
     "connect_timeout": "5",
     "keepalives_idle": "5",
     "keepalives_interval": "2",
@@ -43,9 +45,7 @@ def libpq_dsn(given: str) -> str:
         ) from None
     if not known:
         raise ConfigurationError("the database DSN is empty; set WEBHOOK_INBOX_DATABASE_URL or DATABASE_URL")
-    return make_conninfo(
-        dsn, **{key: value for key, value in _NOTICE_A_DEAD_PEER.items() if key not in known}
-    )
+    return make_conninfo(dsn, **{key: value for key, value in _DEFAULTS.items() if key not in known})
 
 
 def connect_arguments(dsn: str, settings: Settings) -> dict[str, Any]:

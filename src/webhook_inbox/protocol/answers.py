@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Sequence
 
@@ -143,7 +144,7 @@ def _receipt(
         *headers,
     )
     if retry_after is not None:
-        sent += (("retry-after", str(max(1, round(retry_after)))),)
+        sent += (("retry-after", str(max(1, math.ceil(retry_after)))),)
     return Receipt(
         status=status,
         outcome=outcome,

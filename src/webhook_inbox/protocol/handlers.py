@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from webhook_inbox.errors import ConfigurationError
@@ -58,7 +59,8 @@ class Handler:
         pattern: Which event types it is for.
         function: Called with (tx, event).
         kind: ``sync`` for ``def``, ``async`` for ``async def``.
-        name: ``module.qualname``, for message ids, logs and fault points.
+        name: ``module.qualname``, for message ids, logs and fault points; the same in every process that registers the
+            same handlers in the same order.
     """
 
     pattern: Pattern
@@ -85,8 +87,8 @@ class Handlers:
         order in one transaction; the first that raises decides for all.
 
         Raises:
-            ConfigurationError: No type, a bad pattern, a function that cannot take two arguments, or ``def`` and
-                ``async def`` for one event type.
+            ConfigurationError: No type, a bad pattern, a function that cannot take two arguments or that has ``yield``,
+                or ``def`` and ``async def`` for one event type.
         """
         if not event_types or not all(isinstance(given, str) for given in event_types):
             raise ConfigurationError('on() needs the event types it is for: @endpoint.on("invoice.paid")')
@@ -116,34 +118,59 @@ class Handlers:
             ConfigurationError: As ``on``.
         """
         for other in self._handlers:
-            if other.function is handler.function and other.pattern == handler.pattern:
+            if other.function == handler.function and other.pattern == handler.pattern:
                 raise ConfigurationError(f"{handler.name} is registered twice for {handler.pattern.text!r}")
             if other.kind != handler.kind and other.pattern.overlaps(handler.pattern):
                 raise ConfigurationError(
-                    f"{other.name} ({other.kind}) and {handler.name} ({handler.kind}) would share the "
-                    f"transaction of one {handler.pattern.text!r} event; write both as def or both as async def"
+                    f"{other.name} ({other.kind}) and {handler.name} ({handler.kind}) would share the transaction "
+                    f"of one {handler.pattern.text!r} event; write both as def or both as async def"
                 )
-        self._handlers.append(handler)
+        self._handlers.append(replace(handler, name=self._name_of(handler)))
+
+    def _name_of(self, handler: Handler) -> str:
+        """Tell functions apart that share a name, as closures and lambdas do: message ids are made from it."""
+        for other in self._handlers:
+            if other.function == handler.function:
+                return other.name
+        taken = {other.name for other in self._handlers}
+        name, number = handler.name, 1
+        while name in taken:
+            number += 1
+            name = f"{handler.name}#{number}"
+        return name
 
     def matching(self, event_type: str) -> tuple[Handler, ...]:
         """Give the handlers for *event_type*, in registration order, each function once."""
-        found = {
-            handler.function: handler
-            for handler in reversed(self._handlers)
-            if handler.pattern.matches(event_type)
-        }
-        return tuple(handler for handler in self._handlers if found.get(handler.function) is handler)
+        found: list[Handler] = []
+        for handler in self._handlers:
+            # Compared, not hashed: a callable object need not be hashable.
+            if handler.pattern.matches(event_type) and all(
+                handler.function != other.function for other in found
+            ):
+                found.append(handler)
+        return tuple(found)
 
     def __iter__(self) -> Iterator[Handler]:
         return iter(self._handlers)
 
 
 def _handler(pattern: Pattern, function: Callable[..., Any]) -> Handler:
-    name = f"{getattr(function, '__module__', '?')}.{getattr(function, '__qualname__', repr(function))}"
+    named = _unbound(function)
+    name = f"{named.__module__}.{getattr(named, '__qualname__', type(named).__qualname__)}"
     try:
         inspect.signature(function).bind(None, None)
     except (TypeError, ValueError):
         raise ConfigurationError(f"{name} cannot be called as handler(tx, event)") from None
-    target = function if inspect.isroutine(function) else type(function).__call__
-    kind: Kind = "async" if inspect.iscoroutinefunction(inspect.unwrap(target)) else "sync"
+    called = named if inspect.isroutine(named) else type(named).__call__
+    written = inspect.unwrap(called)
+    if any(map(inspect.isgeneratorfunction, (called, written))) or inspect.isasyncgenfunction(written):
+        raise ConfigurationError(f"{name} has yield in it, so that calling it would not run it")
+    kind: Kind = "async" if any(map(inspect.iscoroutinefunction, (called, written))) else "sync"
     return Handler(pattern, function, kind, name)
+
+
+def _unbound(function: Any) -> Any:  # noqa: ANN401 - any callable
+    """Give the function that a ``functools.partial`` was made of."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return function

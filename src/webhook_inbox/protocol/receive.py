@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Sized
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias, TypeVar
@@ -86,6 +86,9 @@ def _receive(endpoint: EndpointPlan, delivery: Delivery, inbox: Receiving) -> Fl
     if refusal := _refusal(endpoint, delivery):
         return refusal
     secrets = yield from _secrets(endpoint, delivery)
+    if not secrets:
+        events.DELIVERY_REJECTED.log(endpoint.name, "secret_unknown")
+        return answers.refused(400, "secret_unknown", "no signing secret is known for this delivery")
     verdict = endpoint.source.verify(delivery, secrets)
     if isinstance(verdict, Rejected):
         events.DELIVERY_REJECTED.log(endpoint.name, verdict.reason)
@@ -210,6 +213,8 @@ def _secrets(endpoint: EndpointPlan, delivery: Delivery) -> Flow[tuple[Secret, .
     if not callable(given):
         return given
     answer = yield Ask(given, delivery)
+    if answer is None or (isinstance(answer, Sized) and not isinstance(answer, str) and not len(answer)):
+        return ()  # whoever names a tenant that does not exist is a stranger, and no reason for a 5xx (P-CALM)
     return endpoint.checked_secrets(answer)
 
 

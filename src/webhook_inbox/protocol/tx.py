@@ -10,6 +10,7 @@ from typing import Any, Generic, Protocol, TypeVar, overload
 from uuid import UUID, uuid5
 
 from webhook_inbox.errors import HandlerFailedError
+from webhook_inbox.model.arrival import storable
 from webhook_inbox.model.event import Event
 from webhook_inbox.protocol.steps import Session
 from webhook_inbox.sql.statements import Statements
@@ -118,16 +119,16 @@ class Tx(Generic[Connection_co]):
             one. To be awaited in an ``async def`` handler.
 
         Raises:
-            ValueError: The payload cannot be stored as JSON.
+            ValueError: The payload cannot be stored as JSON, or one of the texts not at all.
             HandlerFailedError: The handler has already returned.
         """
         self._check_open()
         message_id = self._message_id()
         params = {
             "id": message_id,
-            "aggregate_type": aggregate_type,
-            "aggregate_id": str(aggregate_id),
-            "event_type": event_type,
+            "aggregate_type": _text(aggregate_type, what="tx.emit: the aggregate type"),
+            "aggregate_id": _text(str(aggregate_id), what="tx.emit: the aggregate id"),
+            "event_type": _text(event_type, what="tx.emit: the event type"),
             "payload": json_text(payload, what="tx.emit: the payload"),
             "inbox_id": self._inbox_id,
         }
@@ -153,11 +154,14 @@ class Tx(Generic[Connection_co]):
             The review's number. To be awaited in an ``async def`` handler.
 
         Raises:
-            ValueError: The details cannot be stored as JSON.
+            ValueError: The details cannot be stored as JSON, or the summary not at all.
             HandlerFailedError: The handler has already returned.
         """
         self._check_open()
-        review = Review(summary, json_text(details or {}, what="tx.review: the details"))
+        review = Review(
+            _text(summary, what="tx.review: the summary"),
+            json_text(details or {}, what="tx.review: the details"),
+        )
         self._reviews.append(review)
         self._called += 1
         return _first_column(
@@ -215,6 +219,14 @@ def review_params(review: Review, event: Event, inbox_id: int) -> dict[str, obje
         "summary": review.summary,
         "details": review.details,
     }
+
+
+def _text(value: object, *, what: str) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{what} is a {type(value).__name__}, not a text")  # noqa: TRY004 - one error for all flaws
+    if value != storable(value):
+        raise ValueError(f"{what} holds a NUL or a lone surrogate, which PostgreSQL cannot store")
+    return value
 
 
 def json_text(value: object, *, what: str) -> str:

@@ -136,7 +136,7 @@ class AsyncFlows:
     async def _perform(self, step: FlowStep, state: FlowState) -> object:
         match step:
             case Ask(function, argument):
-                answer = _answered(function, argument, awaitable_allowed=True)
+                answer = await _called(function, argument)
                 return await _awaited(answer) if inspect.isawaitable(answer) else answer
             case Hold(keys, seconds):
                 held = await self._gate.hold_async(keys, seconds)
@@ -190,6 +190,13 @@ def _answered(function: Callable[..., object], argument: object, *, awaitable_al
             "secrets are asked for by an async def function, which a thread cannot await"
         )
     return answer
+
+
+async def _called(function: Callable[..., object], argument: object) -> object:
+    """Call *function*, on a thread where it is no ``async def``: it may ask a database, which would stop the loop."""
+    if inspect.iscoroutinefunction(inspect.unwrap(function)):
+        return _answered(function, argument, awaitable_allowed=True)
+    return await asyncio.to_thread(_answered, function, argument, awaitable_allowed=True)
 
 
 async def _awaited(answer: Any) -> object:  # noqa: ANN401 - what the user's function gave
