@@ -55,13 +55,17 @@ class Recording:
         """Give the step that opens a transaction under these limits."""
         # The server's limit comes a second after ours, which can say better what happened.
         limit = self.handler_seconds_max + 1
-        return Begin(self.sql.begin, {"handler_ms": round(limit * 1000)}, seconds_max=limit)
+        params = {"handler_ms": round(limit * 1000), "wait_ms": self._wait_ms}
+        return Begin(self.sql.begin, params, seconds_max=limit)
 
     def record(self, arrival: Arrival, *, lock_timeout: str, open_: bool) -> One:
         """Give the step that records *arrival*; *open_* where a handler will run before it is marked."""
-        # lock_timeout 0 would mean "wait for ever".
-        waits = {"wait_ms": max(1, round(self.wait_seconds * 1000)), "lock_timeout": lock_timeout}
+        waits = {"wait_ms": self._wait_ms, "lock_timeout": lock_timeout}
         return One(self.sql.record_event, {**_record_params(arrival, open_=open_), **waits})
+
+    @property
+    def _wait_ms(self) -> int:
+        return max(1, round(self.wait_seconds * 1000))  # lock_timeout 0 would mean "wait for ever"
 
     def conflict(self, arrival: Arrival, *, inbox_id: int) -> One:
         """Give the step that keeps *arrival* as evidence of another body under a known id."""

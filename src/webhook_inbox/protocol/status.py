@@ -82,7 +82,7 @@ def read_backlog(schema: str) -> Plan[Backlog]:
     yield from check_schema(schema)
     sql = Statements.of(schema)
     limit = STATEMENT_SECONDS_MAX
-    yield Begin(sql.begin, {"handler_ms": limit * 1000}, seconds_max=limit)
+    yield Begin(sql.begin, {"handler_ms": limit * 1000, "wait_ms": limit * 1000}, seconds_max=limit)
     rows = yield All(sql.status_backlog)
     outbox = yield One(sql.status_outbox)
     yield Rollback()

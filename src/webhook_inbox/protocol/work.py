@@ -6,7 +6,7 @@ import inspect
 from functools import partial
 from typing import Any
 
-from webhook_inbox.errors import HandlerFailedError, StoreError, TransactionEndedError
+from webhook_inbox.errors import HandlerFailedError, HandlerTimeoutError, StoreError, TransactionEndedError
 from webhook_inbox.model.steering import STEERING, Steering
 from webhook_inbox.protocol.handlers import Handler
 from webhook_inbox.protocol.recording import Item, Recording, instant
@@ -16,6 +16,8 @@ from webhook_inbox.protocol.tx import Review, Tx
 # What the mark meets where a handler has swallowed a database error, or made its transaction read-only.
 _LEFT_UNUSABLE = frozenset({"25P02", "25006"})
 _FORBIDDEN = "42501"
+# ... and where it paused for longer than the server allows (idle_in_transaction_session_timeout, transaction_timeout).
+_OUT_OF_TIME = frozenset({"25P03", "25P04"})
 
 
 def run_handlers(
@@ -100,6 +102,7 @@ def mark(item: Item, inbox_id: int, to: Recording) -> Plan[None]:
     Raises:
         TransactionEndedError: It is another transaction, or one that can no longer write: a handler ended it.
         HandlerFailedError: The handlers left a role that may not mark the event.
+        HandlerTimeoutError: The server ended the session while they took their time.
     """
     if not item.handlers:
         return
@@ -109,6 +112,10 @@ def mark(item: Item, inbox_id: int, to: Recording) -> Plan[None]:
         if error.sqlstate == _FORBIDDEN:
             raise HandlerFailedError(
                 f"{names(item)} left a role that may not mark the event; RESET ROLE before returning"
+            ) from error
+        if error.sqlstate in _OUT_OF_TIME:
+            raise HandlerTimeoutError(
+                f"{names(item)} ran into a time limit of the server (SQLSTATE {error.sqlstate})"
             ) from error
         if error.sqlstate not in _LEFT_UNUSABLE:
             raise
