@@ -14,11 +14,10 @@ from typing import Any
 
 from webhook_inbox.errors import SchemaVersionError, StoreUnavailableError
 from webhook_inbox.protocol.steps import All, Begin, Commit, One, Plan, Rollback, Script
-from webhook_inbox.sql.migrations import Migration, bootstrap, migrations
+from webhook_inbox.sql.migrations import PARTITION_DAYS_AHEAD, Migration, bootstrap, migrations
 from webhook_inbox.sql.statements import Statements
 
 DEFAULT_SCHEMA = "webhooks"
-PARTITION_DAYS_AHEAD = 30
 LOCK_WAIT_SECONDS = 10.0
 LOOK_SECONDS_MAX = 5.0
 

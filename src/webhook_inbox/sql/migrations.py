@@ -15,6 +15,8 @@ from importlib.resources import files
 from webhook_inbox.sql.statements import quoted_identifier
 
 _FILE = re.compile(r"(\d{4})_(\w+)\.sql")
+_PLACE = re.compile(r"\{schema(?:_text)?\}")
+PARTITION_DAYS_AHEAD = 30
 
 # The oldest schema version that a release must know in order to work on a schema with this migration; by version.
 SERVES_FROM: dict[int, int] = {1: 1}
@@ -40,8 +42,7 @@ class Migration:
 
 def bootstrap(schema: str) -> str:
     """Give the SQL that makes the schema and its table of migrations; harmless where they exist."""
-    name = quoted_identifier(schema)
-    return _read("bootstrap.sql").replace("{schema}", name)
+    return _rendered("bootstrap.sql", schema)
 
 
 @cache
@@ -52,7 +53,7 @@ def migrations(schema: str) -> tuple[Migration, ...]:
     Raises:
         ConfigurationError: The name cannot be a PostgreSQL identifier.
     """
-    name = quoted_identifier(schema)
+    quoted_identifier(schema)
     found = sorted(
         (
             match
@@ -66,7 +67,7 @@ def migrations(schema: str) -> tuple[Migration, ...]:
             version=int(match[1]),
             name=match[2],
             serves_from=SERVES_FROM[int(match[1])],
-            text=_read(match[0]).replace("{schema}", name),
+            text=_rendered(match[0], schema),
         )
         for match in found
     )
@@ -91,8 +92,16 @@ def migration_script(schema: str) -> str:
     for step in steps:
         row = f"({step.version}, '{step.name}', {step.serves_from})"
         parts += [step.text, f"INSERT INTO {table} (version, name, serves_from) VALUES {row};"]  # noqa: S608 - our own files' names
+    parts.append(f"SELECT {quoted_identifier(schema)}.make_body_partitions({PARTITION_DAYS_AHEAD});")
     return "\n".join([*parts, "COMMIT;", ""])
 
 
-def _read(name: str) -> str:
-    return files("webhook_inbox.sql").joinpath("migrations", name).read_text(encoding="utf-8")
+def _rendered(name: str, schema: str) -> str:
+    text = files("webhook_inbox.sql").joinpath("migrations", name).read_text(encoding="utf-8")
+    places = {"{schema}": quoted_identifier(schema), "{schema_text}": _quoted_text(schema)}
+    return _PLACE.sub(lambda found: places[found[0]], text)
+
+
+def _quoted_text(text: str) -> str:
+    """Quote *text* as a constant, whatever ``standard_conforming_strings`` says."""
+    return "E'" + text.replace("\\", "\\\\").replace("'", "''") + "'"

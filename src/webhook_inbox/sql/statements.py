@@ -16,6 +16,7 @@ from webhook_inbox.errors import ConfigurationError
 
 _PARAMETER = re.compile(r"%\((\w+)\)s")
 _IDENTIFIER_BYTES_MAX = 63  # NAMEDATALEN - 1
+DOLLAR_QUOTE = "$webhook_inbox$"  # around the bodies of our functions, which hold the schema's name
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +71,12 @@ def quoted_identifier(name: str) -> str:
     Quote *name* as PostgreSQL reads identifiers.
 
     Raises:
-        ConfigurationError: Empty, longer than 63 bytes, or with a NUL.
+        ConfigurationError: Empty, longer than 63 bytes, or with a NUL or something else that no script can hold.
     """
-    if not name or "\x00" in name or len(name.encode()) > _IDENTIFIER_BYTES_MAX:
+    if not name or "\x00" in name or len(name.encode("utf-8", "replace")) > _IDENTIFIER_BYTES_MAX:
         raise ConfigurationError(f"schema {name[:70]!r} is no PostgreSQL name: 1 to 63 bytes, no NUL")
+    if DOLLAR_QUOTE in name or any("\ud800" <= character <= "\udfff" for character in name):
+        raise ConfigurationError(f"schema {name!r} cannot be written into a script")
     return '"' + name.replace('"', '""') + '"'
 
 

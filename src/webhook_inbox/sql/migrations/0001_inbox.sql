@@ -77,20 +77,21 @@ END $webhook_inbox$;
 CREATE TABLE {schema}.bodies_default PARTITION OF {schema}.bodies DEFAULT;
 
 -- One partition a UTC day, made ahead. A day that already has rows in the default partition stays there: nothing is moved here.
+-- A partition is made apart and then attached: PARTITION OF would lock the parent against every receiver, and wait for all of them.
 CREATE FUNCTION {schema}.make_body_partitions(days_ahead integer) RETURNS integer LANGUAGE plpgsql
-    SET search_path = {schema}, pg_temp AS $webhook_inbox$
+    SET search_path = {schema}, pg_temp SET DateStyle = 'ISO, YMD' SET TimeZone = 'UTC' AS $webhook_inbox$
 DECLARE
     day date;
+    partition text;
     made integer := 0;
 BEGIN
-    FOR day IN SELECT (now() AT TIME ZONE 'UTC')::date + n FROM generate_series(0, days_ahead) n LOOP
-        CONTINUE WHEN to_regclass('bodies_' || to_char(day, 'YYYYMMDD')) IS NOT NULL;
-        CONTINUE WHEN EXISTS (SELECT FROM {schema}.bodies_default
-                              WHERE received_at >= day::timestamp AT TIME ZONE 'UTC'
-                                AND received_at < (day + 1)::timestamp AT TIME ZONE 'UTC');
-        EXECUTE format('CREATE TABLE %I.%I PARTITION OF bodies FOR VALUES FROM (%L) TO (%L)',
-                       current_schema(), 'bodies_' || to_char(day, 'YYYYMMDD'),
-                       day::timestamp AT TIME ZONE 'UTC', (day + 1)::timestamp AT TIME ZONE 'UTC');
+    FOR day IN SELECT now()::date + n FROM generate_series(0, days_ahead) n LOOP
+        partition := 'bodies_' || to_char(day, 'YYYYMMDD');
+        CONTINUE WHEN to_regclass(partition) IS NOT NULL;
+        CONTINUE WHEN EXISTS (SELECT FROM {schema}.bodies_default WHERE received_at >= day AND received_at < day + 1);
+        EXECUTE format('CREATE TABLE %I.%I (LIKE bodies INCLUDING ALL)', current_schema(), partition);
+        EXECUTE format('ALTER TABLE bodies ATTACH PARTITION %I FOR VALUES FROM (%L) TO (%L)',
+                       partition, day::timestamptz, (day + 1)::timestamptz);
         made := made + 1;
     END LOOP;
     RETURN made;
