@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from webhook_inbox.demo import ours
 from webhook_inbox.model.receipt import EventResult
-from webhook_inbox.protocol import receive, record
+from webhook_inbox.protocol import receive
+from webhook_inbox.protocol.record import record_one
+from webhook_inbox.protocol.recording import Item, Recording, recorded_result
 from webhook_inbox.protocol.steps import Commit, Plan
+from webhook_inbox.protocol.work import run_handlers
 
 
-def record_first(item: record.Item, to: record.Recording) -> Plan[EventResult]:
+def record_first(item: Item, to: Recording) -> Plan[EventResult]:
     """Do as ``record_one``, but with a commit where none belongs."""
     before = yield to.begin
     recorded = yield to.record(item.arrival, lock_timeout=before[0], open_=False)
+    yield Commit()
     if recorded is None:
-        return (yield from record._duplicate(item.arrival, to))
-    yield Commit()
+        return (yield from record_one(item, to))
     yield to.begin
-    yield from record._run_handlers(item, recorded, to)
+    yield from run_handlers(item, recorded, to)
     yield Commit()
-    return record._result(item.arrival)
+    return recorded_result(item.arrival)
 
 
 vars(receive)["record_one"] = record_first
