@@ -143,10 +143,19 @@ def serve_with_workers(serving: Serving, inbox: Inbox) -> int:
         each.close()  # they are free, which is what we wanted to know: the workers take them
     app = WorkerApp(reference=serving.reference, ops_host=serving.ops_host, ops_ports=ports)
     config = serving.config(app, inbox, factory=True, workers=serving.workers)
-    supervisor = Multiprocess(config, sockets=[listener])
+    supervisor = _Supervisor(config, sockets=[listener])
     serving.announce(listener, urls, inbox)
     supervisor.run()
     return BAD if any(each.exitcode == _STARTUP_FAILED for each in supervisor.processes) else GOOD
+
+
+class _Supervisor(Multiprocess):
+    """Let go of the listening socket when the workers drain: else it would take connections that nobody serves."""
+
+    def terminate_all(self) -> None:
+        for each in self.sockets:
+            each.close()
+        super().terminate_all()
 
 
 def check(inbox: Inbox) -> None:
