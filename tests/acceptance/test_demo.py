@@ -20,6 +20,7 @@ import pytest
 from tests.fixtures.programs import eventually
 
 ROOT = Path(__file__).parents[2]
+PYTHONPATH = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
 SECONDS_MAX = 100
 BROKEN_OURS = """
 from webhook_inbox.demo.story import main
@@ -44,7 +45,7 @@ class Demo:
             env={
                 **environment,
                 "TMPDIR": str(folder),
-                "PYTHONPATH": str(ROOT),
+                "PYTHONPATH": PYTHONPATH,
                 "PGHOST": "nowhere.invalid",
                 "TERM": "xterm",
             },

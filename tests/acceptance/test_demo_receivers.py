@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -25,6 +26,7 @@ from webhook_inbox.demo.tally import Tally
 from webhook_inbox.embedded import EmbeddedPostgres
 
 ROOT = Path(__file__).parents[2]
+PYTHONPATH = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
 OURS, MARK_FIRST, MARK_AFTER, ANY_ERROR = four_receivers()
 
 
@@ -119,7 +121,7 @@ def test_signature_of_the_sender_is_stripes() -> None:
 def stage() -> Iterator[Stage]:
     """Our inbox, around the very code and tables of the broken three."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(ROOT))
+        patch.setenv("PYTHONPATH", PYTHONPATH)
         keyless = replace(OURS, app="tests.acceptance.demo_apps.keyless:app", scripts=MARK_FIRST.scripts)
         with set_stage([keyless, *four_receivers()[1:]]) as stage:
             yield stage
