@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from webhook_inbox._version import __version__
 
 if TYPE_CHECKING:
-    from webhook_inbox.inbox import Endpoint, Inbox
+    from webhook_inbox.endpoint import Endpoint
+    from webhook_inbox.inbox import Inbox
     from webhook_inbox.model.event import Event
     from webhook_inbox.model.headers import Headers
     from webhook_inbox.model.receipt import EventResult, Receipt
@@ -42,7 +43,8 @@ __all__ = [
 ]
 
 _HOMES = {
-    "inbox": ("Endpoint", "Inbox"),
+    "endpoint": ("Endpoint",),
+    "inbox": ("Inbox",),
     "model.event": ("Event",),
     "model.headers": ("Headers",),
     "model.receipt": ("EventResult", "Receipt"),

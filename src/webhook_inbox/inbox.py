@@ -2,83 +2,44 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from typing import Any, TypeVar, Unpack
+from typing import Unpack
 
+from webhook_inbox.endpoint import Endpoint
 from webhook_inbox.errors import ConfigurationError
 from webhook_inbox.http.asgi import AsgiReceiver
 from webhook_inbox.http.ops import OpsApp
 from webhook_inbox.http.request import HttpRequest, read_request
 from webhook_inbox.model.delivery import Delivery
-from webhook_inbox.model.failure import describe
 from webhook_inbox.model.headers import HeaderPairs, Headers
-from webhook_inbox.model.receipt import EventResult, Receipt
+from webhook_inbox.model.receipt import Receipt
 from webhook_inbox.model.settings import Settings, SettingsGiven
 from webhook_inbox.model.states import Outcome
-from webhook_inbox.protocol.endpoint import EndpointPlan, Keep, Mode, Unhandled
-from webhook_inbox.protocol.handlers import Handler, Handlers
+from webhook_inbox.protocol.endpoint import (
+    DeadHead,
+    EndpointPlan,
+    Keep,
+    Mode,
+    OrderBy,
+    Redelivered,
+    Unhandled,
+)
+from webhook_inbox.protocol.lease import pause, resume
 from webhook_inbox.protocol.migrate import DEFAULT_SCHEMA
 from webhook_inbox.protocol.probe import Probe, no_probe
+from webhook_inbox.protocol.process import RunOutcome
 from webhook_inbox.protocol.status import Backlog, read_backlog
-from webhook_inbox.runtime.database import Database, drivers_for
+from webhook_inbox.runtime.database import Database, Drivers, drivers_for
+from webhook_inbox.runtime.hooks import DeadHook, ErrorHook, Hooks
 from webhook_inbox.runtime.service import Service
 from webhook_inbox.sources.source import Source
-from webhook_inbox.telemetry.events import EVENT_SETTLED, HOOK_FAILED
+from webhook_inbox.telemetry.events import EVENT_SETTLED
 from webhook_inbox.telemetry.registry import Metrics
-
-Function = TypeVar("Function", bound=Callable[..., Any])
-ErrorHook = Callable[[str, BaseException], None]
-DeadHook = Callable[[str, EventResult], None]
-
-
-class Endpoint:
-    """
-    Hold one endpoint: who sends to it, and what to do with their events.
-
-    Made by ``Inbox.endpoint``.
-
-    Attributes:
-        plan: Everything that is configured about it.
-    """
-
-    def __init__(self, plan: EndpointPlan, serves: Callable[[Handler], None]) -> None:
-        self.plan = plan
-        self._serves = serves
-
-    @property
-    def name(self) -> str:
-        """Give the path segment that the provider posts to."""
-        return self.plan.name
-
-    def on(self, *event_types: str) -> Callable[[Function], Function]:
-        """
-        Register the decorated function for *event_types*; see ``Handlers.on``.
-
-        Raises:
-            ConfigurationError: As ``Handlers.on``, or the database given cannot serve this kind of function.
-        """
-
-        def register(function: Function) -> Function:
-            handlers = Handlers()
-            handlers.on(*event_types)(function)
-            self.include(handlers)
-            return function
-
-        return register
-
-    def include(self, handlers: Handlers) -> None:
-        """
-        Register every handler of *handlers* here, in its order.
-
-        Raises:
-            ConfigurationError: As ``on``.
-        """
-        for handler in handlers:
-            self._serves(handler)
-        self.plan.handlers.include(handlers)
 
 
 class Inbox:
@@ -108,11 +69,13 @@ class Inbox:
         self._schema = schema
         self._probe = probe
         self._endpoints: dict[str, Endpoint] = {}
-        self._error_hooks: list[ErrorHook] = []
-        self._dead_hooks: list[DeadHook] = []
+        self._hooks = Hooks()
         self._metrics = Metrics()
-        drivers = drivers_for(database, settings=self._settings, probe=probe)
-        self._service = Service(drivers, schema=schema, settings=self._settings, report=self._report_error)
+        self._database = database
+        drivers = self._drivers()
+        self._service = Service(
+            drivers, schema=schema, settings=self._settings, report=self._hooks.error, dead=self._hooks.dead
+        )
 
     @property
     def schema(self) -> str:
@@ -145,10 +108,13 @@ class Inbox:
         name: str,
         source: Source,
         *,
-        mode: Mode,
+        mode: Mode = "queued",
         unhandled: Unhandled = "record",
         keep: Keep = "body",
         keep_fields: Iterable[str] = (),
+        order_by: OrderBy = None,
+        dead_head: DeadHead = "hold",
+        redelivered_dead: Redelivered = "report",
         **settings: Unpack[SettingsGiven],
     ) -> Endpoint:
         """
@@ -157,13 +123,20 @@ class Inbox:
         Args:
             name: 1 to 100 letters, digits, ``.``, ``_``, ``~``, ``-``; part of the event key, so it never changes.
             source: Who sends, with the secrets; see ``webhook_inbox.sources``.
-            mode: ``inline``: the handler runs in the request, in the transaction that records the event; a
-                failure is answered 500 and the provider's redelivery is the retry.
+            mode: ``queued``: recorded, 200, and a worker runs the handler; failures are ours to retry. ``inline``:
+                the handler runs in the request, in the transaction that records the event; a failure is answered 500
+                and the provider's redelivery is the retry. ``hybrid``: recorded, then run at once in the request; a
+                worker takes over where that fails.
             unhandled: What becomes of an event type without a handler: ``record`` it as ignored, ``drop`` it,
                 or ``refuse`` it with 503.
             keep: ``body`` keeps the exact bytes; ``digest`` keeps their SHA-256 and *keep_fields* once the
                 event is processed.
             keep_fields: Dotted paths into the payload, for instance ``data.object.id``.
+            order_by: What events share to be run one at a time, in order of arrival: a dotted path into the payload,
+                or a function of the event; queued mode only.
+            dead_head: Whether a dead event holds the later ones of its key (``hold``) or lets them pass (``skip``).
+            redelivered_dead: Whether a redelivery of a dead event only hears so (``report``) or lets it run again
+                (``revive``).
             settings: Overrides for this endpoint.
 
         Raises:
@@ -179,25 +152,28 @@ class Inbox:
             unhandled=unhandled,
             keep=keep,
             keep_fields=tuple(keep_fields),
+            order_by=order_by,
+            dead_head=dead_head,
+            redelivered_dead=redelivered_dead,
         )
         plan.given_secrets()
         endpoint = Endpoint(plan, self._service.require)
         self._endpoints[name] = endpoint
         return endpoint
 
-    def on_error(self, hook: Callable[[str, BaseException], None]) -> Callable[[str, BaseException], None]:
+    def on_error(self, hook: ErrorHook) -> ErrorHook:
         """
         Call *hook* with (endpoint name, exception) for each exception that made a delivery fail, once.
 
         Logs and answers leave out what an exception says, since it may quote the payload; this hook gets the
         exception itself.
         """
-        self._error_hooks.append(hook)
+        self._hooks.on_error.append(hook)
         return hook
 
-    def on_dead(self, hook: Callable[[str, EventResult], None]) -> Callable[[str, EventResult], None]:
+    def on_dead(self, hook: DeadHook) -> DeadHook:
         """Call *hook* with (endpoint name, result) after an event was committed as dead."""
-        self._dead_hooks.append(hook)
+        self._hooks.on_dead.append(hook)
         return hook
 
     def asgi(self) -> AsgiReceiver:
@@ -279,12 +255,58 @@ class Inbox:
             return read
         return await self._deliver(plan, read)
 
+    async def work(self, *, stop: asyncio.Event | None = None, drain: bool = False) -> Counter[RunOutcome]:
+        """
+        Run the handlers of queued events until *stop* is set or this call is cancelled.
+
+        Args:
+            stop: Set it to have the worker finish what is under way, within ``stop_seconds_max``, and return.
+            drain: Return as soon as nothing is due and nothing runs.
+
+        Returns:
+            How many runs came to what.
+
+        Promises: P-COUNT, P-FENCE, P-FLOW, P-ONCE.
+        """
+        return await self._service.work(self._plans, self._drivers(), stop or asyncio.Event(), drain=drain)
+
+    async def pause(self, endpoint: str, *, by: str = "") -> None:
+        """
+        Stop running the events of *endpoint*, in every worker, from their next claim on; receiving goes on.
+
+        Args:
+            by: Who asked, for whoever wonders.
+
+        Raises:
+            StoreError: The database did not do it.
+        """
+        await self._service.perform(lambda: pause(self._known(endpoint).name, by, self._schema))
+
+    async def resume(self, endpoint: str) -> bool:
+        """
+        Run the events of *endpoint* again; False where it was not paused.
+
+        Raises:
+            StoreError: The database did not do it.
+        """
+        return await self._service.perform(lambda: resume(self._known(endpoint).name, self._schema))
+
     @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """Close what this inbox opened when the block ends, after what is under way has finished."""
+    async def running(self, *, worker: bool = False) -> AsyncIterator[None]:
+        """
+        Run what serves this inbox while the block runs; close what it opened when the block ends.
+
+        Args:
+            worker: Whether to work off queued events in this process, on connections of its own.
+        """
+        stop = asyncio.Event()
+        working = asyncio.create_task(self.work(stop=stop)) if worker else None
         try:
             yield
         finally:
+            stop.set()
+            if working is not None:
+                await asyncio.gather(working, return_exceptions=True)
             await self._service.stop()
 
     @asynccontextmanager
@@ -352,20 +374,14 @@ class Inbox:
                 outcome=result.outcome,
             )
             if result.outcome is Outcome.DEAD:
-                self._call_hooks(self._dead_hooks, plan.name, result)
+                self._hooks.dead(plan.name, result)
         return receipt
 
-    def _report_error(self, endpoint: str, error: BaseException) -> None:
-        self._call_hooks(self._error_hooks, endpoint, error)
+    def _drivers(self) -> Drivers:
+        return drivers_for(self._database, settings=self._settings, probe=self._probe)
 
-    def _call_hooks(
-        self, hooks: Iterable[Callable[[str, Any], None]], endpoint: str, subject: object
-    ) -> None:
-        for hook in hooks:
-            try:
-                hook(endpoint, subject)
-            except Exception as error:  # noqa: BLE001 - a hook of the user's must not turn an answer around
-                HOOK_FAILED.log(endpoint, describe(error))
+    def _plans(self) -> tuple[EndpointPlan, ...]:
+        return tuple(endpoint.plan for endpoint in self._endpoints.values())
 
 
 def _delivery(method: str, url: str, headers: HeaderPairs, body: bytes) -> Delivery:

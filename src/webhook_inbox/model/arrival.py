@@ -34,6 +34,7 @@ class Arrival:
         kept: Fields of the payload to keep beside the digest, as JSON text; None: none.
         keep_body: Whether the bytes are stored when the event is processed.
         signed_id: Whether the signature covers the event id.
+        order_key: What it shares with the events that it must not overtake; None: nothing.
     """
 
     key: EventKey
@@ -49,6 +50,7 @@ class Arrival:
     kept: str | None = None
     keep_body: bool = True
     signed_id: bool = True
+    order_key: str | None = None
 
     @property
     def digest(self) -> bytes:
@@ -65,7 +67,7 @@ class Arrival:
         clean = [[storable(name), storable(value)] for name, value in self.headers.pairs]
         return json.dumps(clean, ensure_ascii=False)
 
-    def event(self, *, received_at: datetime, attempt: int) -> Event:
+    def event(self, *, received_at: datetime | None, attempt: int) -> Event:
         """Make the event that handlers receive."""
         return Event(
             provider=self.key.provider,

@@ -18,6 +18,19 @@ class SettingsGiven(TypedDict, total=False):
     handler_seconds_max: float
     duplicate_wait_seconds: float
     connections_max: int
+    lease_seconds: float
+    poll_seconds: float
+    retry_hours: float
+    attempts_max: int
+    crashes_max: int
+    hold_seconds_max: float
+    backoff_seconds_max: float
+    concurrency_max: int
+    rate_per_second_max: float
+    batch_events_max: int
+    waiting_max: int
+    answer_seconds_max: float
+    stop_seconds_max: float
     connection_wait_seconds: float
     prepared_statements: bool
     body_bytes_max: int
@@ -36,6 +49,19 @@ class Settings:
             its pauses between them. A connection that says nothing for three seconds longer is given up.
         duplicate_wait_seconds: Seconds a delivery waits for another copy of its event that is in flight; then 503.
         connections_max: Connections per pool; a process that has both ``def`` and ``async def`` handlers has two pools.
+        lease_seconds: Seconds until another worker may take over from one that gives no sign of life.
+        poll_seconds: Seconds between two looks for due events where no notification comes.
+        retry_hours: Hours from an event's first failure until it is dead.
+        attempts_max: Attempts until an event is dead, however early; 0: no limit but ``retry_hours``.
+        crashes_max: Workers that die under an event until it is dead.
+        hold_seconds_max: Seconds that a dead event holds the later ones of its order key; 0: until an operator acts.
+        backoff_seconds_max: Longest delay between two attempts; each is uniform(0, min(this, 2^attempt)).
+        concurrency_max: Transactions of one endpoint that a worker process runs at once.
+        rate_per_second_max: Events of one endpoint that a worker process begins in a second; 0: no limit.
+        batch_events_max: Events of one endpoint that share a transaction when there is a backlog; 1: none do.
+        waiting_max: Deliveries that may wait for the recorder at once; the next hears 503.
+        answer_seconds_max: Seconds a hybrid endpoint gives the handler before it answers 200 without it.
+        stop_seconds_max: Seconds a worker has to finish what is under way when it is told to stop.
         connection_wait_seconds: Seconds a delivery waits for a free connection; then 503.
         prepared_statements: Let the driver prepare statements on the server; off, because older transaction-mode
             poolers lose them.
@@ -48,6 +74,19 @@ class Settings:
     handler_seconds_max: float = 30.0
     duplicate_wait_seconds: float = 5.0
     connections_max: int = 10
+    lease_seconds: float = 120.0
+    poll_seconds: float = 1.0
+    retry_hours: float = 72.0
+    attempts_max: int = 0
+    crashes_max: int = 3
+    hold_seconds_max: float = 0.0
+    backoff_seconds_max: float = 3600.0
+    concurrency_max: int = 10
+    rate_per_second_max: float = 0.0
+    batch_events_max: int = 20
+    waiting_max: int = 1000
+    answer_seconds_max: float = 5.0
+    stop_seconds_max: float = 25.0
     connection_wait_seconds: float = 3.0
     prepared_statements: bool = False
     body_bytes_max: int = 0
@@ -59,7 +98,14 @@ class Settings:
         """Refuse a value that would switch a limit off by accident."""
         for field in fields(self):
             value = getattr(self, field.name)
-            zero_allowed = field.name in {"body_bytes_max", "duplicate_wait_seconds", "prepared_statements"}
+            zero_allowed = field.name in {
+                "attempts_max",
+                "body_bytes_max",
+                "duplicate_wait_seconds",
+                "hold_seconds_max",
+                "prepared_statements",
+                "rate_per_second_max",
+            }
             if value < 0 or (value == 0 and not zero_allowed) or value != value:  # noqa: PLR0124 - NaN
                 raise ConfigurationError(f"{field.name} is {value}; it must be above 0")
 

@@ -5,19 +5,27 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Literal, TypeAlias
 
-from webhook_inbox.errors import ConfigurationError
+from webhook_inbox.errors import ConfigurationError, PayloadError
+from webhook_inbox.model.event import Event
+from webhook_inbox.model.failure import describe
 from webhook_inbox.model.payload import parse_payload
 from webhook_inbox.model.secret import Secret, secrets_of
 from webhook_inbox.model.settings import Settings
 from webhook_inbox.protocol.handlers import Handlers
 from webhook_inbox.sources.source import Source
 
-Mode: TypeAlias = Literal["inline"]
+Mode: TypeAlias = Literal["inline", "queued", "hybrid"]
+OrderBy: TypeAlias = str | Callable[[Event], object] | None
+DeadHead: TypeAlias = Literal["hold", "skip"]
+Redelivered: TypeAlias = Literal["report", "revive"]
 Unhandled: TypeAlias = Literal["record", "drop", "refuse"]
 Keep: TypeAlias = Literal["body", "digest"]
 
+_ORDER_KEY_MAX = 200
+_FOR_EVER_SECONDS = 100 * 365 * 86_400.0
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._~-]{0,99}")
 
 
@@ -29,11 +37,17 @@ class EndpointPlan:
     Attributes:
         name: The path segment that providers post to; 1 to 100 letters, digits, ``.``, ``_``, ``~``, ``-``.
         source: Who sends here.
-        mode: ``inline``: the handler runs in the receive transaction.
+        mode: ``inline``: the handler runs in the receive transaction. ``queued``: recorded, 200, and a worker runs it.
+            ``hybrid``: recorded, then run at once in the request; a worker takes over where that fails.
         settings: The inbox's, with this endpoint's overrides.
         unhandled: What becomes of a type without a handler: ``record`` as ignored, ``drop``, or ``refuse`` with 503.
         keep: ``body``: the exact bytes; ``digest``: only the SHA-256 and *keep_fields*, once the event is processed.
         keep_fields: Dotted paths into the payload, for instance ``data.object.id``.
+        order_by: What events share to be run one at a time, in order of arrival: a dotted path into the payload, or a
+            function of the event; None: no order.
+        dead_head: Whether a dead event holds the later ones of its key (``hold``) or lets them pass (``skip``).
+        redelivered_dead: Whether a redelivery of a dead event only hears so (``report``) or lets it run again
+            (``revive``).
         handlers: What is registered.
 
     Raises:
@@ -47,6 +61,9 @@ class EndpointPlan:
     unhandled: Unhandled = "record"
     keep: Keep = "body"
     keep_fields: tuple[str, ...] = ()
+    order_by: OrderBy = None
+    dead_head: DeadHead = "hold"
+    redelivered_dead: Redelivered = "report"
     handlers: Handlers = field(default_factory=Handlers)
 
     def __post_init__(self) -> None:
@@ -59,9 +76,15 @@ class EndpointPlan:
             raise ConfigurationError(
                 f"endpoint {self.name}: {type(self.source).__name__} is no source; see webhook_inbox.sources"
             )
-        _choice(self.name, "mode", self.mode, ("inline",))
+        _choice(self.name, "mode", self.mode, ("inline", "queued", "hybrid"))
         _choice(self.name, "unhandled", self.unhandled, ("record", "drop", "refuse"))
         _choice(self.name, "keep", self.keep, ("body", "digest"))
+        _choice(self.name, "dead_head", self.dead_head, ("hold", "skip"))
+        _choice(self.name, "redelivered_dead", self.redelivered_dead, ("report", "revive"))
+        if self.order_by is not None and self.mode != "queued":
+            raise ConfigurationError(
+                f'endpoint {self.name}: order_by needs mode="queued"; in the request there is no order to keep'
+            )
         if self.mode == "inline" and not self.source.redelivers:
             raise ConfigurationError(
                 f"endpoint {self.name}: {self.source.provider} does not send again after a failure, "
@@ -76,6 +99,11 @@ class EndpointPlan:
     def body_bytes_max(self) -> int:
         """Give the largest body accepted here, in bytes."""
         return self.settings.body_bytes_max or self.source.body_bytes_max
+
+    @property
+    def hold_seconds(self) -> float:
+        """Give how long a dead event holds the later ones of its order key."""
+        return self.settings.hold_seconds_max or _FOR_EVER_SECONDS if self.dead_head == "hold" else 0.0
 
     def given_secrets(self) -> tuple[Secret, ...] | Callable[..., object]:
         """Give the configured secrets, or the callable that must be asked for each delivery."""
@@ -93,6 +121,32 @@ class EndpointPlan:
         for secret in secrets:
             self.source.check_secret(secret)
         return secrets
+
+    def order_key(self, event: Event) -> str | None:
+        """
+        Give what *event* shares with those it must not overtake; None where the endpoint keeps no order, or
+        the event names none.
+
+        Raises:
+            ConfigurationError: The user's function failed.
+        """
+        if self.order_by is None:
+            return None
+        try:
+            found = self.order_by(event) if callable(self.order_by) else _at(event.payload, self.order_by)
+        except PayloadError:
+            return None
+        except Exception as error:
+            raise ConfigurationError(f"endpoint {self.name}: order_by failed: {describe(error)}") from error
+        if found is None or found is _NOWHERE:
+            return None
+        key = str(found)
+        # Keys are indexed; a long one is as good by its digest.
+        return (
+            key
+            if len(key) <= _ORDER_KEY_MAX and "\x00" not in key
+            else f"sha256:{sha256(key.encode(errors='replace')).hexdigest()}"
+        )
 
     def kept_fields(self, body: bytes) -> dict[str, object]:
         """Give the fields of *body* that are kept beside its digest; a path that leads nowhere is left out."""

@@ -7,14 +7,21 @@ The runtime drives it on threads or on an event loop.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
-from webhook_inbox.model.event import EventKey
+from webhook_inbox.errors import ConflictError
+from webhook_inbox.model.arrival import Arrival
+from webhook_inbox.model.event import Event, EventKey
+from webhook_inbox.model.receipt import EventResult
 from webhook_inbox.protocol.handlers import Kind
+from webhook_inbox.protocol.recording import Recording
 from webhook_inbox.protocol.steps import Plan
 
+_CONFLICT_RETRIES_MAX = 5
+_CONFLICT_PAUSE_SECONDS = 0.05
 T = TypeVar("T")
 
 
@@ -49,5 +56,56 @@ class Pause:
     seconds: float
 
 
-FlowStep: TypeAlias = Ask | Hold | Transact | Pause
+@dataclass(frozen=True, slots=True)
+class Prepare:
+    """
+    Call a handler's prepare stage with its *event*, outside any transaction; gives its answer, or a
+    ``Steering`` that it raised.
+
+    Anything else it raises is thrown into the flow as a ``HandlerError``.
+    """
+
+    name: str
+    function: Callable[[Event], Any]
+    event: Event
+    seconds_max: float
+
+
+@dataclass(frozen=True, slots=True)
+class Enqueue:
+    """
+    Record *arrivals* for the worker, together with whatever else is to be recorded just now; gives one result
+    each.
+    """
+
+    arrivals: tuple[Arrival, ...]
+    to: Recording
+    revive: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledge:
+    """Say what may be answered from now on, though the flow goes on."""
+
+    result: EventResult
+
+
+FlowStep: TypeAlias = Ask | Hold | Transact | Pause | Prepare | Enqueue | Acknowledge
 Flow: TypeAlias = Generator[FlowStep, Any, T]
+
+
+def transact(plan: Callable[[], Plan[T]], kind: Kind | None) -> Flow[T]:
+    """
+    Run *plan* again at once, a bounded number of times, where the server chose it as a deadlock's or serialization's
+    victim.
+    """
+    for attempt in range(1, _CONFLICT_RETRIES_MAX + 1):
+        try:
+            done: T = yield Transact(plan, kind)
+        except ConflictError:
+            if attempt == _CONFLICT_RETRIES_MAX:
+                raise
+            yield Pause(random.uniform(0, _CONFLICT_PAUSE_SECONDS * 2**attempt))  # noqa: S311 - jitter, not a secret
+        else:
+            return done
+    raise AssertionError("unreachable")

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from webhook_inbox.errors import ConfigurationError
+from webhook_inbox.model.event import Event
 
 Kind: TypeAlias = Literal["sync", "async"]
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -61,12 +62,16 @@ class Handler:
         kind: ``sync`` for ``def``, ``async`` for ``async def``.
         name: ``module.qualname``, for message ids, logs and fault points; the same in every process that registers the
             same handlers in the same order.
+        batch: Whether it takes a list of events; then no other handler shares its types.
+        prepare: Called with the event before the transaction begins; its answer is the function's third argument.
     """
 
     pattern: Pattern
     function: Callable[..., Any]
     kind: Kind
     name: str
+    batch: bool = False
+    prepare: Callable[..., Any] | None = None
 
 
 class Handlers:
@@ -79,23 +84,48 @@ class Handlers:
     def __init__(self) -> None:
         self._handlers: list[Handler] = []
 
-    def on(self, *event_types: str) -> Callable[[Function], Function]:
+    def on(
+        self, *event_types: str, prepare: Callable[[Event], Any] | None = None
+    ) -> Callable[[Function], Function]:
         """
         Register the decorated function for each of *event_types*: literal, ``prefix.*`` or ``*``.
 
         The function takes (tx, event); it may be ``def`` or ``async def``. All that match a type run in registration
         order in one transaction; the first that raises decides for all.
 
+        Args:
+            prepare: A first half that runs outside the transaction, after a plain look for a duplicate, for
+                what takes long: fetching the object from the provider's API. It takes the event, may run
+                again, and must have no effect; what it gives is the function's third argument.
+
         Raises:
-            ConfigurationError: No type, a bad pattern, a function that cannot take two arguments or that has ``yield``,
+            ConfigurationError: No type, a bad pattern, a function that cannot take its arguments or that has ``yield``,
                 or ``def`` and ``async def`` for one event type.
         """
+        return self._registering(event_types, batch=False, prepare=prepare)
+
+    def on_batch(self, *event_types: str) -> Callable[[Function], Function]:
+        """
+        Register the decorated function as set-based: it takes (tx, list of events), one transaction, one effect each.
+
+        The events of a call are due together and of one endpoint; on an error they run again one by one, in
+        lists of one. Say to
+        which event a message belongs: ``tx.emit(..., event=event)``.
+
+        Raises:
+            ConfigurationError: As ``on``, or another handler shares one of the types.
+        """
+        return self._registering(event_types, batch=True, prepare=None)
+
+    def _registering(
+        self, event_types: tuple[str, ...], *, batch: bool, prepare: Callable[[Event], Any] | None
+    ) -> Callable[[Function], Function]:
         if not event_types or not all(isinstance(given, str) for given in event_types):
             raise ConfigurationError('on() needs the event types it is for: @endpoint.on("invoice.paid")')
 
         def register(function: Function) -> Function:
             for event_type in event_types:
-                self.add(_handler(Pattern(event_type), function))
+                self.add(_handler(Pattern(event_type), function, batch=batch, prepare=prepare))
             return function
 
         return register
@@ -120,6 +150,11 @@ class Handlers:
         for other in self._handlers:
             if other.function == handler.function and other.pattern == handler.pattern:
                 raise ConfigurationError(f"{handler.name} is registered twice for {handler.pattern.text!r}")
+            if (other.batch or handler.batch) and other.pattern.overlaps(handler.pattern):
+                raise ConfigurationError(
+                    f"{other.name} and {handler.name} share {handler.pattern.text!r}, "
+                    "but a set-based handler stands alone"
+                )
             if other.kind != handler.kind and other.pattern.overlaps(handler.pattern):
                 raise ConfigurationError(
                     f"{other.name} ({other.kind}) and {handler.name} ({handler.kind}) would share the transaction "
@@ -154,19 +189,22 @@ class Handlers:
         return iter(self._handlers)
 
 
-def _handler(pattern: Pattern, function: Callable[..., Any]) -> Handler:
+def _handler(
+    pattern: Pattern, function: Callable[..., Any], *, batch: bool, prepare: Callable[[Event], Any] | None
+) -> Handler:
     named = _unbound(function)
     name = f"{named.__module__}.{getattr(named, '__qualname__', type(named).__qualname__)}"
     try:
-        inspect.signature(function).bind(None, None)
+        inspect.signature(function).bind(*[None] * (2 if prepare is None else 3))
     except (TypeError, ValueError):
-        raise ConfigurationError(f"{name} cannot be called as handler(tx, event)") from None
-    called = named if inspect.isroutine(named) else type(named).__call__
-    written = inspect.unwrap(called)
-    if any(map(inspect.isgeneratorfunction, (called, written))) or inspect.isasyncgenfunction(written):
+        called = "handler(tx, event)" if prepare is None else "handler(tx, event, prepared)"
+        raise ConfigurationError(f"{name} cannot be called as {called}") from None
+    target = named if inspect.isroutine(named) else type(named).__call__
+    written = inspect.unwrap(target)
+    if any(map(inspect.isgeneratorfunction, (target, written))) or inspect.isasyncgenfunction(written):
         raise ConfigurationError(f"{name} has yield in it, so that calling it would not run it")
-    kind: Kind = "async" if any(map(inspect.iscoroutinefunction, (called, written))) else "sync"
-    return Handler(pattern, function, kind, name)
+    kind: Kind = "async" if any(map(inspect.iscoroutinefunction, (target, written))) else "sync"
+    return Handler(pattern, function, kind, name, batch, prepare)
 
 
 def _unbound(function: Any) -> Any:  # noqa: ANN401 - any callable

@@ -46,9 +46,9 @@ from webhook_inbox.protocol.recording import (
     sort_key,
     unavailable_result,
 )
-from webhook_inbox.protocol.steps import Commit, One, Plan, Release, Rollback, RollbackTo, Savepoint
+from webhook_inbox.protocol.steps import Commit, One, Plan, Release, Rollback, RollbackTo, Row, Savepoint
 from webhook_inbox.protocol.tx import Review, review_params
-from webhook_inbox.protocol.work import mark, names, run_handlers
+from webhook_inbox.protocol.work import Subject, names, run_handlers, settle_last
 
 _REASON_CHARS_MAX = 2000
 # After one key of a body was busy, its mates are held by the same rival, most likely.
@@ -72,14 +72,14 @@ def record_one(item: Item, to: Recording) -> Plan[EventResult]:
     before = yield to.begin
     recorded = yield to.record(item.arrival, lock_timeout=before[0], open_=bool(item.handlers))
     if recorded is None:
-        result = yield from _duplicate(item.arrival, to)
+        result = yield from duplicate_of(item.arrival, to)
         yield Commit()  # there is something to keep only where the body differs; a commit of nothing costs no write
         return result
-    steering, reviews = yield from run_handlers(item, recorded, to)
+    steering, reviews = yield from _run(item, recorded, to)
     if steering is not None:
         yield Rollback()
         return (yield from _settle(item, steering, reviews, to))
-    yield from mark(item, recorded[0], to)
+    yield from _mark(item, recorded[0], to)
     yield from _commit(item)
     return recorded_result(item.arrival)
 
@@ -111,7 +111,7 @@ def record_batch(items: Sequence[Item], to: Recording) -> Plan[tuple[EventResult
 
 def set_aside(item: Item, error: HandlerError | StatementError) -> Item:
     """Give *item* as it is recorded, waiting for the worker, after its handler failed with *error*."""
-    return Item(_settled(item.arrival, error))
+    return Item(settled_by(item.arrival, error))
 
 
 def _record_within(item: Item, lock_timeout: str, to: Recording) -> Plan[EventResult]:
@@ -123,12 +123,12 @@ def _record_within(item: Item, lock_timeout: str, to: Recording) -> Plan[EventRe
         return unavailable_result(item.arrival, str(error))
     if recorded is None:
         yield Release()
-        return (yield from _duplicate(item.arrival, to))
+        return (yield from duplicate_of(item.arrival, to))
     verdict: Steering | HandlerError
     try:
-        steering, reviews = yield from run_handlers(item, recorded, to)
+        steering, reviews = yield from _run(item, recorded, to)
         if steering is None:
-            yield from mark(item, recorded[0], to)
+            yield from _mark(item, recorded[0], to)
             yield from _keep(item)
             return recorded_result(item.arrival)
         verdict = steering
@@ -137,14 +137,29 @@ def _record_within(item: Item, lock_timeout: str, to: Recording) -> Plan[EventRe
     except HandlerError as error:
         verdict, reviews = error, ()
     yield from _undo(item, verdict)
-    return (yield from _settle_within(_settled(item.arrival, verdict), reviews, lock_timeout, to))
+    return (yield from _settle_within(settled_by(item.arrival, verdict), reviews, lock_timeout, to))
+
+
+def _run(item: Item, recorded: Row, to: Recording) -> Plan[tuple[Steering | None, tuple[Review, ...]]]:
+    event = item.arrival.event(received_at=instant(recorded[1]), attempt=1)
+    work = Subject(event=event, inbox_id=recorded[0], handlers=item.handlers, prepared=item.prepared)
+    return (yield from run_handlers(work, seconds_max=to.handler_seconds_max, sql=to.sql))
+
+
+def _mark(item: Item, inbox_id: int, to: Recording) -> Plan[None]:
+    if item.handlers:
+        yield from settle_last(One(to.sql.mark_processed, {"id": inbox_id}), item.handlers)
+
+
+def _names(items: Sequence[Item]) -> str:
+    return names([handler for item in items for handler in item.handlers])
 
 
 def _keep(item: Item) -> Plan[None]:
     try:
         yield Release()
     except StatementError as error:
-        raise TransactionEndedError(f"{names(item)} ended the savepoint around it") from error
+        raise TransactionEndedError(f"{names(item.handlers)} ended the savepoint around it") from error
 
 
 def _undo(item: Item, verdict: Steering | HandlerError) -> Plan[None]:
@@ -154,7 +169,7 @@ def _undo(item: Item, verdict: Steering | HandlerError) -> Plan[None]:
         if isinstance(verdict, HandlerError):
             raise verdict from verdict.__cause__  # the session ended with it
         if isinstance(error, StatementError):
-            raise TransactionEndedError(f"{names(item)} ended the savepoint around it") from error
+            raise TransactionEndedError(f"{names(item.handlers)} ended the savepoint around it") from error
         raise
 
 
@@ -162,15 +177,20 @@ def _commit(*items: Item) -> Plan[None]:
     try:
         yield Commit()
     except StatementError as error:
-        if not names(*items):
+        if not _names(items):
             raise
         # A constraint that is checked at the end, of the user's own tables.
         raise HandlerFailedError(
-            f"the server refused to commit what {names(*items)} wrote (SQLSTATE {error.sqlstate})"
+            f"the server refused to commit what {_names(items)} wrote (SQLSTATE {error.sqlstate})"
         ) from error.__cause__
 
 
-def _duplicate(arrival: Arrival, to: Recording) -> Plan[EventResult]:
+def duplicate_of(arrival: Arrival, to: Recording) -> Plan[EventResult]:
+    """
+    Say what became of the first copy (P-STATE); another body under an unsigned id is kept as evidence.
+
+    The caller commits.
+    """
     first = yield One(to.sql.find_event, arrival.key.columns)
     if first is None:  # deleted between the two statements: the next redelivery starts afresh
         raise StoreUnavailableError("the first copy of the event vanished while it was looked at")
@@ -193,7 +213,7 @@ def _settle(item: Item, steering: Steering, reviews: tuple[Review, ...], to: Rec
             "the handler asked to be run again", retry_in_seconds=steering.retry_in_seconds
         )
     before = yield to.begin
-    result = yield from _record_settled(_settled(item.arrival, steering), reviews, before[0], to)
+    result = yield from _record_settled(settled_by(item.arrival, steering), reviews, before[0], to)
     yield Commit()
     return result
 
@@ -217,14 +237,15 @@ def _record_settled(
 ) -> Plan[EventResult]:
     recorded = yield to.record(arrival, lock_timeout=lock_timeout, open_=False)
     if recorded is None:
-        return (yield from _duplicate(arrival, to))
+        return (yield from duplicate_of(arrival, to))
     event = arrival.event(received_at=instant(recorded[1]), attempt=1)
     for review in reviews:
         yield One(to.sql.insert_review, review_params(review, event, recorded[0]))
     return recorded_result(arrival)
 
 
-def _settled(arrival: Arrival, verdict: Steering | HandlerError | StatementError) -> Arrival:
+def settled_by(arrival: Arrival, verdict: Steering | HandlerError | StatementError) -> Arrival:
+    """Give *arrival* as it is to be recorded after *verdict*: without an effect."""
     match verdict:
         case Ignore():
             return _as(arrival, State.IGNORED, verdict.reason, attempts=1)

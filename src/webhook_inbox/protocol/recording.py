@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from webhook_inbox.model.arrival import Arrival
 from webhook_inbox.model.receipt import EventResult
@@ -13,11 +14,14 @@ from webhook_inbox.protocol.steps import Begin, One
 from webhook_inbox.sql.statements import Statements
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_SETTLED_OUTCOMES = {
+_OUTCOMES = {
+    State.WAITING: Outcome.QUEUED,
+    State.LEASED: Outcome.QUEUED,
+    State.RETRYING: Outcome.QUEUED,
+    State.PROCESSED: Outcome.PROCESSED,
     State.IGNORED: Outcome.IGNORED,
     State.DEAD: Outcome.DEAD,
     State.QUARANTINED: Outcome.QUARANTINED,
-    State.WAITING: Outcome.QUEUED,
 }
 
 
@@ -27,12 +31,14 @@ class Item:
     Pair an arrival with the handlers that will run for it; none where it is settled already.
 
     Attributes:
+        prepared: What each handler's prepare stage gave, None where it has none.
         unhandled: Whether it is settled only because this release has no handler for its type.
     """
 
     arrival: Arrival
     handlers: tuple[Handler, ...] = ()
     unhandled: bool = False
+    prepared: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,17 +61,18 @@ class Recording:
         """Give the step that opens a transaction under these limits."""
         # The server's limit comes a second after ours, which can say better what happened.
         limit = self.handler_seconds_max + 1
-        params = {"handler_ms": round(limit * 1000), "wait_ms": self._wait_ms}
+        params = {"handler_ms": round(limit * 1000), "wait_ms": self.wait_ms}
         return Begin(self.sql.begin, params, seconds_max=limit)
 
     def record(self, arrival: Arrival, *, lock_timeout: str, open_: bool) -> One:
         """Give the step that records *arrival*; *open_* where a handler will run before it is marked."""
-        waits = {"wait_ms": self._wait_ms, "lock_timeout": lock_timeout}
-        return One(self.sql.record_event, {**_record_params(arrival, open_=open_), **waits})
+        waits = {"wait_ms": self.wait_ms, "lock_timeout": lock_timeout}
+        return One(self.sql.record_event, {**record_params(arrival, open_=open_), **waits})
 
     @property
-    def _wait_ms(self) -> int:
-        return max(1, round(self.wait_seconds * 1000))  # lock_timeout 0 would mean "wait for ever"
+    def wait_ms(self) -> int:
+        """Give the lock timeout; 0 would mean "wait for ever"."""
+        return max(1, round(self.wait_seconds * 1000))
 
     def conflict(self, arrival: Arrival, *, inbox_id: int) -> One:
         """Give the step that keeps *arrival* as evidence of another body under a known id."""
@@ -78,7 +85,8 @@ class Recording:
         return One(self.sql.record_conflict, params)
 
 
-def _record_params(arrival: Arrival, *, open_: bool) -> dict[str, object]:
+def record_params(arrival: Arrival, *, open_: bool) -> dict[str, object]:
+    """Give the parameters that every statement which records one event has."""
     return {
         **arrival.key.columns,
         "event_type": arrival.event_type,
@@ -107,10 +115,15 @@ def recorded_result(arrival: Arrival) -> EventResult:
     """Say what became of an event that this run has recorded."""
     if arrival.settled is None:
         return EventResult(outcome=Outcome.PROCESSED, event_id=arrival.key.event_id, state=State.PROCESSED)
-    outcome = _SETTLED_OUTCOMES[arrival.settled]
+    outcome = outcome_of(arrival.settled)
     return EventResult(
         outcome=outcome, event_id=arrival.key.event_id, state=arrival.settled, reason=arrival.reason
     )
+
+
+def outcome_of(state: State) -> Outcome:
+    """Give what a delivery that left its event in *state* came to."""
+    return _OUTCOMES[state]
 
 
 def unavailable_result(arrival: Arrival, reason: str) -> EventResult:

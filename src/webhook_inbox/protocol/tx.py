@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, Generic, Protocol, TypeVar, overload
 from uuid import UUID, uuid5
 
 from webhook_inbox.errors import HandlerFailedError
 from webhook_inbox.model.arrival import storable
-from webhook_inbox.model.event import Event
+from webhook_inbox.model.event import Event, EventKey
 from webhook_inbox.protocol.steps import Session
 from webhook_inbox.sql.statements import Statements
 
@@ -42,32 +44,27 @@ class Tx(Generic[Connection_co]):
     Hold the transaction that records the event, while the handler runs in it.
 
     What is written through it commits once, together with the event, or not at all (P-ONCE).
-
-    Attributes:
-        event: The event being handled.
     """
 
     __slots__ = (
         "_called",
         "_closed",
         "_emitted",
+        "_events",
         "_handler",
-        "_inbox_id",
         "_reviews",
         "_session",
         "_sql",
-        "event",
     )
 
     def __init__(
-        self, session: Session, *, event: Event, inbox_id: int, handler: str, sql: Statements
+        self, session: Session, *, events: Mapping[EventKey, tuple[Event, int]], handler: str, sql: Statements
     ) -> None:
-        self.event = event
         self._session = session
-        self._inbox_id = inbox_id
+        self._events = events
         self._handler = handler
         self._sql = sql
-        self._emitted = 0
+        self._emitted: Counter[EventKey] = Counter()
         self._called = 0
         self._closed = False
         self._reviews: list[Review] = []
@@ -92,6 +89,7 @@ class Tx(Generic[Connection_co]):
         *,
         aggregate_type: str = ...,
         aggregate_id: object = ...,
+        event: Event | None = ...,
     ) -> UUID: ...
     @overload
     def emit(
@@ -101,9 +99,16 @@ class Tx(Generic[Connection_co]):
         *,
         aggregate_type: str = ...,
         aggregate_id: object = ...,
+        event: Event | None = ...,
     ) -> Awaitable[UUID]: ...
     def emit(
-        self, event_type: str, payload: object, *, aggregate_type: str = "", aggregate_id: object = ""
+        self,
+        event_type: str,
+        payload: object,
+        *,
+        aggregate_type: str = "",
+        aggregate_id: object = "",
+        event: Event | None = None,
     ) -> Any:
         """
         Put a message into the outbox; it exists only if the transaction commits (P-OUT).
@@ -113,35 +118,50 @@ class Tx(Generic[Connection_co]):
             payload: Anything JSON can say; no NaN, no NUL, no lone surrogates.
             aggregate_type: What kind of thing the message is about.
             aggregate_id: Which one; stored as text.
+            event: In a set-based handler, which of its events causes the message.
 
         Returns:
             The message id: made from the event, the handler and the position, so that a re-run makes the same
             one. To be awaited in an ``async def`` handler.
 
         Raises:
-            ValueError: The payload cannot be stored as JSON, or one of the texts not at all.
+            ValueError: The payload cannot be stored as JSON, one of the texts not at all, or a set-based handler did
+                not say which event it means.
             HandlerFailedError: The handler has already returned.
         """
         self._check_open()
-        message_id = self._message_id()
+        about, inbox_id = self._about(event)
+        message_id = self._message_id(about.key)
         params = {
             "id": message_id,
             "aggregate_type": _text(aggregate_type, what="tx.emit: the aggregate type"),
             "aggregate_id": _text(str(aggregate_id), what="tx.emit: the aggregate id"),
             "event_type": _text(event_type, what="tx.emit: the event type"),
             "payload": json_text(payload, what="tx.emit: the payload"),
-            "inbox_id": self._inbox_id,
+            "inbox_id": inbox_id,
         }
         self._called += 1
         return _first_column(self._session.execute(self._sql.insert_outbox, params))
 
     @overload
-    def review(self: Tx[_SyncConnection], summary: str, *, details: Mapping[str, object] = ...) -> int: ...
+    def review(
+        self: Tx[_SyncConnection],
+        summary: str,
+        *,
+        details: Mapping[str, object] = ...,
+        event: Event | None = ...,
+    ) -> int: ...
     @overload
     def review(
-        self: Tx[_AsyncConnection], summary: str, *, details: Mapping[str, object] = ...
+        self: Tx[_AsyncConnection],
+        summary: str,
+        *,
+        details: Mapping[str, object] = ...,
+        event: Event | None = ...,
     ) -> Awaitable[int]: ...
-    def review(self, summary: str, *, details: Mapping[str, object] | None = None) -> Any:
+    def review(
+        self, summary: str, *, details: Mapping[str, object] | None = None, event: Event | None = None
+    ) -> Any:
         """
         Ask a person to look at this event; commits with the effect, and is kept when the handler raises
         Ignore or GiveUp.
@@ -149,15 +169,17 @@ class Tx(Generic[Connection_co]):
         Args:
             summary: One line, for instance ``paid after void``.
             details: What the person needs to see.
+            event: In a set-based handler, which of its events is meant.
 
         Returns:
             The review's number. To be awaited in an ``async def`` handler.
 
         Raises:
-            ValueError: The details cannot be stored as JSON, or the summary not at all.
+            ValueError: The details cannot be stored as JSON.
             HandlerFailedError: The handler has already returned.
         """
         self._check_open()
+        about, inbox_id = self._about(event)
         review = Review(
             _text(summary, what="tx.review: the summary"),
             json_text(details or {}, what="tx.review: the details"),
@@ -165,8 +187,40 @@ class Tx(Generic[Connection_co]):
         self._reviews.append(review)
         self._called += 1
         return _first_column(
-            self._session.execute(self._sql.insert_review, review_params(review, self.event, self._inbox_id))
+            self._session.execute(self._sql.insert_review, review_params(review, about, inbox_id))
         )
+
+    @overload
+    def stale(
+        self: Tx[_SyncConnection], key: str, version: float | Decimal, *, event: Event | None = ...
+    ) -> bool: ...
+    @overload
+    def stale(
+        self: Tx[_AsyncConnection], key: str, version: float | Decimal, *, event: Event | None = ...
+    ) -> Awaitable[bool]: ...
+    def stale(self, key: str, version: float | Decimal, *, event: Event | None = None) -> Any:
+        """
+        Say whether a newer version of *key* was applied before; if not, this one is the newest from now on.
+
+        Two events of one key take turns from here to the end of the transaction. Only a lower version is
+        stale, an equal one is not. Never use it with a clock of whole seconds, such as Stripe's ``created``:
+        two changes of one second have one version.
+
+        Args:
+            key: What the version belongs to, for instance ``subscription:sub_1``; within the endpoint.
+            version: A number that grows with every change.
+
+        Returns:
+            True: leave the newer state alone. To be awaited in an ``async def`` handler.
+
+        Raises:
+            HandlerFailedError: The handler has already returned.
+        """
+        self._check_open()
+        about, _ = self._about(event)
+        self._called += 1
+        params = {"endpoint": about.endpoint, "key": key, "version": Decimal(version)}
+        return _is_none(self._session.execute(self._sql.version_applied, params))
 
     @property
     def reviews(self) -> tuple[Review, ...]:
@@ -195,9 +249,15 @@ class Tx(Generic[Connection_co]):
                 f"{self._handler} used its tx after it had returned; the transaction is no longer its own"
             )
 
-    def _message_id(self) -> UUID:
-        self._emitted += 1
-        key = self.event.key
+    def _about(self, event: Event | None) -> tuple[Event, int]:
+        if event is not None and event.key in self._events:
+            return self._events[event.key]
+        if event is None and len(self._events) == 1:
+            return next(iter(self._events.values()))
+        raise ValueError(f"{self._handler} handles several events; say which one is meant: event=...")
+
+    def _message_id(self, key: EventKey) -> UUID:
+        self._emitted[key] += 1
         parts = (
             key.provider,
             key.endpoint,
@@ -205,7 +265,7 @@ class Tx(Generic[Connection_co]):
             key.environment,
             key.event_id,
             self._handler,
-            str(self._emitted),
+            str(self._emitted[key]),
         )
         return uuid5(_MESSAGE_NAMESPACE, json.dumps(parts))
 
@@ -254,3 +314,11 @@ def _first_column(given: Any) -> Any:  # noqa: ANN401 - a row, or an awaitable o
 
 async def _awaited(given: Awaitable[Any]) -> Any:  # noqa: ANN401 - the first column of our own statement
     return (await given)[0]
+
+
+def _is_none(given: Any) -> Any:  # noqa: ANN401 - a row or None, or an awaitable of one
+    return _awaited_none(given) if isinstance(given, Awaitable) else given is None
+
+
+async def _awaited_none(given: Awaitable[Any]) -> bool:
+    return await given is None

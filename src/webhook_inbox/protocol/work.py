@@ -1,17 +1,20 @@
-"""Run the user's handlers on the open transaction, and mark their event as the last write of it."""
+"""Run the user's handlers on the open transaction, and settle their event as the last write of it."""
 
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from webhook_inbox.errors import HandlerFailedError, HandlerTimeoutError, StoreError, TransactionEndedError
+from webhook_inbox.model.event import Event, EventKey
 from webhook_inbox.model.steering import STEERING, Steering
 from webhook_inbox.protocol.handlers import Handler
-from webhook_inbox.protocol.recording import Item, Recording, instant
-from webhook_inbox.protocol.steps import One, Plan, Row, Run, Session
+from webhook_inbox.protocol.steps import One, Plan, Run, Session
 from webhook_inbox.protocol.tx import Review, Tx
+from webhook_inbox.sql.statements import Statements
 
 # What the mark meets where a handler has swallowed a database error, or made its transaction read-only.
 _LEFT_UNUSABLE = frozenset({"25P02", "25006"})
@@ -20,22 +23,40 @@ _FORBIDDEN = "42501"
 _OUT_OF_TIME = frozenset({"25P03", "25P04"})
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """
+    Name what handlers are run for.
+
+    Attributes:
+        event: What they receive.
+        inbox_id: Its row.
+        handlers: In the order in which they run.
+        prepared: What each one's prepare stage gave, by position; not looked at where none has one.
+    """
+
+    event: Event
+    inbox_id: int
+    handlers: tuple[Handler, ...]
+    prepared: tuple[Any, ...] = ()
+
+
 def run_handlers(
-    item: Item, recorded: Row, to: Recording
+    subject: Subject, *, seconds_max: float, sql: Statements
 ) -> Plan[tuple[Steering | None, tuple[Review, ...]]]:
     """
-    Run the handlers of *item* in order, until one steers.
+    Run the handlers of *subject* in order, until one steers.
 
     Returns:
         What the last one raised to steer, or None; and the reviews that were asked for until then.
     """
-    inbox_id, received_at = recorded[0], instant(recorded[1])
-    event = item.arrival.event(received_at=received_at, attempt=1)
     reviews: tuple[Review, ...] = ()
-    for handler in item.handlers:
-        tx_of = partial(Tx[Any], event=event, inbox_id=inbox_id, handler=handler.name, sql=to.sql)
-        work = HandlerWork(handler, tx_of)
-        steering = yield Run(handler.name, work, to.handler_seconds_max)
+    events = {subject.event.key: (subject.event, subject.inbox_id)}
+    for position, handler in enumerate(subject.handlers):
+        more = (subject.prepared[position],) if handler.prepare is not None else ()
+        given = [subject.event] if handler.batch else subject.event
+        work = HandlerWork(handler, (given, *more), events, sql)
+        steering = yield Run(handler.name, work, seconds_max)
         reviews += work.reviews
         if steering is not None:
             return steering, reviews
@@ -43,13 +64,27 @@ def run_handlers(
 
 
 class HandlerWork:
-    """Call one handler with a Tx made of the driver's session, and remember the reviews it asked for."""
+    """
+    Call one handler with a Tx made of the driver's session, and remember the reviews it asked for.
 
-    __slots__ = ("_handler", "_tx", "_tx_of")
+    Args:
+        arguments: What the handler takes after its Tx: the event, or the list of events of a set-based one;
+            and what its prepare stage gave.
+        events: Each event of it with its row.
+    """
 
-    def __init__(self, handler: Handler, tx_of: partial[Tx[Any]]) -> None:
+    __slots__ = ("_arguments", "_handler", "_tx", "_tx_of")
+
+    def __init__(
+        self,
+        handler: Handler,
+        arguments: tuple[Any, ...],
+        events: Mapping[EventKey, tuple[Event, int]],
+        sql: Statements,
+    ) -> None:
         self._handler = handler
-        self._tx_of = tx_of
+        self._arguments = arguments
+        self._tx_of = partial(Tx[Any], events=events, handler=handler.name, sql=sql)
         self._tx: Tx[Any] | None = None
 
     @property
@@ -63,7 +98,7 @@ class HandlerWork:
         if self._handler.kind == "async":
             return self._awaited(tx)
         try:
-            returned = self._handler.function(tx, tx.event)
+            returned = self._handler.function(tx, *self._arguments)
         finally:
             tx.seal()
         self._check(returned)
@@ -72,7 +107,7 @@ class HandlerWork:
 
     async def _awaited(self, tx: Tx[Any]) -> None:
         try:
-            returned = self._handler.function(tx, tx.event)
+            returned = self._handler.function(tx, *self._arguments)
             if inspect.isawaitable(returned):
                 returned = await returned
         finally:
@@ -95,39 +130,38 @@ class HandlerWork:
             )
 
 
-def mark(item: Item, inbox_id: int, to: Recording) -> Plan[None]:
+def settle_last(step: One, handlers: Sequence[Handler]) -> Plan[None]:
     """
-    Mark the event of *item* processed, in the very transaction that recorded it (P-ONCE).
+    Settle the event by *step*, the last write of the transaction; it finds no row in any other than the one
+    that was begun.
 
     Raises:
-        TransactionEndedError: It is another transaction, or one that can no longer write: a handler ended it.
-        HandlerFailedError: The handlers left a role that may not mark the event.
+        TransactionEndedError: It is another transaction, or one that can no longer write: a handler ended it (P-ONCE).
+        HandlerFailedError: The handlers left a role that may not settle the event.
         HandlerTimeoutError: The server ended the session while they took their time.
     """
-    if not item.handlers:
-        return
     try:
-        marked = yield One(to.sql.mark_processed, {"id": inbox_id})
+        settled = yield step
     except StoreError as error:
-        if error.sqlstate == _FORBIDDEN:
+        if error.sqlstate == _FORBIDDEN and handlers:
             raise HandlerFailedError(
-                f"{names(item)} left a role that may not mark the event; RESET ROLE before returning"
+                f"{names(handlers)} left a role that may not mark the event; RESET ROLE before returning"
             ) from error
         if error.sqlstate in _OUT_OF_TIME:
             raise HandlerTimeoutError(
-                f"{names(item)} ran into a time limit of the server (SQLSTATE {error.sqlstate})"
+                f"{names(handlers)} ran into a time limit of the server (SQLSTATE {error.sqlstate})"
             ) from error
         if error.sqlstate not in _LEFT_UNUSABLE:
             raise
-        marked = None
-    if marked is None:
+        settled = None
+    if settled is None:
         raise TransactionEndedError(
-            f"{names(item)} committed, rolled back, aborted or made read-only the transaction it was given; "
+            f"{names(handlers)} committed, rolled back, aborted or made read-only the transaction it was given; "
             "nothing is applied. Leave COMMIT and ROLLBACK to webhook-inbox, and let a database error rise or "
             "contain it in a savepoint"
         )
 
 
-def names(*items: Item) -> str:
-    """Name the handlers of *items*, each once."""
-    return ", ".join(dict.fromkeys(handler.name for item in items for handler in item.handlers))
+def names(handlers: Sequence[Handler]) -> str:
+    """Name *handlers*, each once."""
+    return ", ".join(dict.fromkeys(handler.name for handler in handlers))

@@ -27,10 +27,12 @@ class Drivers:
     Hold the drivers for one database.
 
     Attributes:
+        dsn: For sessions of our own beside the pool: the heartbeat's and the listener's.
         threads: For ``def`` handlers and synchronous callers, or None.
         loops: For ``async def`` handlers, or None.
     """
 
+    dsn: str
     threads: Driver | None
     loops: AsyncDriver | None
 
@@ -47,18 +49,33 @@ def drivers_for(database: Database | None, *, settings: Settings, probe: Probe) 
         case str():
             dsn = libpq_dsn(given)
             return Drivers(
+                dsn=dsn,
                 threads=PsycopgDriver(dsn, settings=settings, probe=probe),
                 loops=AsyncPsycopgDriver(dsn, settings=settings, probe=probe),
             )
         case ConnectionPool():
-            return Drivers(threads=PsycopgDriver(given, settings=settings, probe=probe), loops=None)
+            return Drivers(
+                dsn=_dsn_of(given), threads=PsycopgDriver(given, settings=settings, probe=probe), loops=None
+            )
         case AsyncConnectionPool():
-            return Drivers(threads=None, loops=AsyncPsycopgDriver(given, settings=settings, probe=probe))
+            return Drivers(
+                dsn=_dsn_of(given),
+                threads=None,
+                loops=AsyncPsycopgDriver(given, settings=settings, probe=probe),
+            )
         case _:
             kind = type(given).__qualname__
             raise ConfigurationError(
                 f"Inbox(database) is a {kind}; give a DSN, a psycopg_pool.ConnectionPool or an AsyncConnectionPool"
             )
+
+
+def _dsn_of(pool: ConnectionPool[Any] | AsyncConnectionPool[Any]) -> str:
+    if callable(pool.conninfo):
+        raise ConfigurationError(
+            "Inbox(pool): a pool whose conninfo is a function is not supported; give it a string"
+        )
+    return pool.conninfo
 
 
 def dsn_from_environment(environment: Mapping[str, str] | None = None) -> str:

@@ -10,22 +10,47 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar, assert_never, cast
 
 from webhook_inbox.drivers.driver import AsyncDriver, Driver
-from webhook_inbox.errors import ConfigurationError, InboxError, StoreUnavailableError
+from webhook_inbox.errors import (
+    ConfigurationError,
+    HandlerFailedError,
+    HandlerTimeoutError,
+    InboxError,
+    StoreUnavailableError,
+)
 from webhook_inbox.model.event import EventKey
 from webhook_inbox.model.failure import describe
-from webhook_inbox.protocol.flow import Ask, Flow, FlowStep, Hold, Pause, Transact
+from webhook_inbox.model.receipt import EventResult
+from webhook_inbox.model.steering import STEERING
+from webhook_inbox.protocol.flow import (
+    Acknowledge,
+    Ask,
+    Enqueue,
+    Flow,
+    FlowStep,
+    Hold,
+    Pause,
+    Prepare,
+    Transact,
+)
 from webhook_inbox.protocol.steps import Plan
 from webhook_inbox.runtime.gate import KeyGate
+from webhook_inbox.runtime.recorder import AsyncRecorder, SyncRecorder
 
 T = TypeVar("T")
 
 
 class FlowState:
-    """Hold what one run of a flow has taken, so that it is given back however the flow ends."""
+    """
+    Hold what one run of a flow has taken, so that it is given back however the flow ends.
 
-    __slots__ = ("error", "held", "result")
+    Attributes:
+        acknowledged: What may be answered though the flow goes on; None: nothing yet.
+    """
+
+    __slots__ = ("acknowledged", "error", "held", "result")
 
     def __init__(self) -> None:
+        self.acknowledged: EventResult | None = None
         self.held: tuple[EventKey, ...] = ()
         self.result: object = None
         self.error: InboxError | None = None
@@ -43,11 +68,13 @@ class SyncFlows:
     Args:
         driver: Runs plans; None where the database given serves no thread.
         gate: Shared with the flows on event loops.
+        recorder: Records for the worker; None with *driver*.
     """
 
-    def __init__(self, driver: Driver | None, gate: KeyGate) -> None:
+    def __init__(self, driver: Driver | None, gate: KeyGate, recorder: SyncRecorder | None) -> None:
         self._driver = driver
         self._gate = gate
+        self._recorder = recorder
 
     def run(self, flow: Flow[T]) -> T:
         """Drive *flow* to its end."""
@@ -81,8 +108,19 @@ class SyncFlows:
                         "await inbox.receive(...)"
                     )
                 return self._driver.run(plan)
+            case Enqueue() if self._recorder is not None:
+                return self._recorder.record(step)
+            case Enqueue():
+                raise ConfigurationError(
+                    "this call runs on a thread, which an async pool cannot serve; await inbox.receive(...)"
+                )
+            case Prepare():
+                return _prepared(step)
             case Pause(seconds):
                 time.sleep(seconds)
+                return None
+            case Acknowledge(result):
+                state.acknowledged = result
                 return None
             case _:
                 assert_never(step)
@@ -96,6 +134,7 @@ class AsyncFlows:
         driver: Runs plans on the loop; None where the database given serves threads only.
         threads: Runs plans on threads; None where the database given serves event loops only.
         gate: Shared with the flows on threads.
+        recorder: Records for the worker.
         threads_max: Plans on threads at once; as many as the pool has connections.
         thread_wait_seconds: How long a plan waits for its turn on a thread.
     """
@@ -105,6 +144,7 @@ class AsyncFlows:
         driver: AsyncDriver | None,
         threads: Driver | None,
         gate: KeyGate,
+        recorder: AsyncRecorder | SyncRecorder,
         *,
         threads_max: int,
         thread_wait_seconds: float,
@@ -112,13 +152,14 @@ class AsyncFlows:
         self._driver = driver
         self._threads = threads
         self._gate = gate
+        self._recorder = recorder
         self._free = asyncio.Semaphore(threads_max)
         self._thread_wait_seconds = thread_wait_seconds
         self._executor = ThreadPoolExecutor(threads_max, thread_name_prefix="webhook-inbox")
 
-    async def run(self, flow: Flow[T]) -> T:
-        """Drive *flow* to its end."""
-        state = FlowState()
+    async def run(self, flow: Flow[T], state: FlowState | None = None) -> T:
+        """Drive *flow* to its end; *state* may be watched from outside."""
+        state = state or FlowState()
         try:
             while True:
                 try:
@@ -147,6 +188,13 @@ class AsyncFlows:
             case Pause(seconds):
                 await asyncio.sleep(seconds)
                 return None
+            case Enqueue():
+                return await self._enqueue(step)
+            case Prepare():
+                return await self._prepare(step)
+            case Acknowledge(result):
+                state.acknowledged = result
+                return None
             case _:
                 assert_never(step)
 
@@ -161,6 +209,29 @@ class AsyncFlows:
             raise ConfigurationError(
                 "an async def handler needs a database that event loops can use; the pool given serves threads only"
             )
+        return await self._on_thread(self._threads.run, plan)
+
+    async def _enqueue(self, step: Enqueue) -> object:
+        if isinstance(self._recorder, AsyncRecorder):
+            return await self._recorder.record(step)
+        return await self._on_thread(self._recorder.record, step)
+
+    async def _prepare(self, step: Prepare) -> object:
+        if not inspect.iscoroutinefunction(step.function):
+            return await self._on_thread(_prepared, step)
+        try:
+            async with asyncio.timeout(step.seconds_max) as limit:
+                return await step.function(step.event)
+        except STEERING as steering:
+            return steering
+        except Exception as error:
+            if limit.expired():
+                raise HandlerTimeoutError(
+                    f"{step.name}: prepare took longer than {step.seconds_max}s"
+                ) from error
+            raise HandlerFailedError(f"{step.name}: prepare failed") from error
+
+    async def _on_thread(self, function: Callable[[Any], Any], argument: object) -> object:
         try:
             async with asyncio.timeout(self._thread_wait_seconds):
                 await self._free.acquire()
@@ -170,13 +241,29 @@ class AsyncFlows:
                 "(settings connections_max, connection_wait_seconds)"
             ) from None
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._executor, self._threads.run, plan)
+            return await asyncio.get_running_loop().run_in_executor(self._executor, function, argument)
         finally:
             self._free.release()
 
     def close(self) -> None:
         """Let the threads end once they are idle."""
         self._executor.shutdown(wait=False)
+
+
+def _prepared(step: Prepare) -> object:
+    started = time.monotonic()
+    try:
+        answer = step.function(step.event)
+    except STEERING as steering:
+        return steering
+    except Exception as error:
+        raise HandlerFailedError(f"{step.name}: prepare failed") from error
+    if inspect.iscoroutine(answer):
+        answer.close()
+        raise HandlerFailedError(f"{step.name}: prepare is async def, which a thread cannot await")
+    if time.monotonic() - started > step.seconds_max:
+        raise HandlerTimeoutError(f"{step.name}: prepare took longer than {step.seconds_max}s")
+    return answer
 
 
 def _answered(function: Callable[..., object], argument: object, *, awaitable_allowed: bool) -> object:

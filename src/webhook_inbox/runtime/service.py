@@ -9,24 +9,38 @@ not known by then it hears 503 and the delivery goes on, to be found as a duplic
 from __future__ import annotations
 
 import asyncio
+import os
+import secrets
+import socket
 import threading
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from webhook_inbox.drivers.driver import Driver
+from webhook_inbox.drivers.psycopg_sync import PsycopgDriver
 from webhook_inbox.errors import ConfigurationError
 from webhook_inbox.model.delivery import Delivery
-from webhook_inbox.model.receipt import Receipt
+from webhook_inbox.model.receipt import EventResult, Receipt
 from webhook_inbox.model.settings import Settings
 from webhook_inbox.protocol import answers
 from webhook_inbox.protocol.endpoint import EndpointPlan
 from webhook_inbox.protocol.flow import Flow, Transact
 from webhook_inbox.protocol.handlers import Handler
 from webhook_inbox.protocol.migrate import check_ready
-from webhook_inbox.protocol.receive import Receiving, Report, receive
+from webhook_inbox.protocol.process import RunOutcome
+from webhook_inbox.protocol.receive import receive
+from webhook_inbox.protocol.receiving import Receiving
+from webhook_inbox.protocol.run import Running
 from webhook_inbox.protocol.steps import Plan
 from webhook_inbox.runtime.database import Drivers
-from webhook_inbox.runtime.flows import AsyncFlows, SyncFlows
+from webhook_inbox.runtime.flows import AsyncFlows, FlowState, SyncFlows
 from webhook_inbox.runtime.gate import KeyGate
+from webhook_inbox.runtime.heartbeat import Heartbeat
+from webhook_inbox.runtime.notifier import Notifier
+from webhook_inbox.runtime.recorder import AsyncRecorder, SyncRecorder
+from webhook_inbox.runtime.wake import Listener, channel_of
+from webhook_inbox.runtime.worker import Worker
 from webhook_inbox.sql.statements import Statements
 
 _GRACE_SECONDS = 5.0
@@ -41,18 +55,38 @@ class Service:
         drivers: For the database given.
         schema: Where the tables are.
         settings: The inbox's.
-        report: Told of each exception that made a delivery fail, once.
+        report: Told of each exception that made a delivery or a run fail, once.
+        dead: Told of each event that died in a run, once.
     """
 
-    def __init__(self, drivers: Drivers, *, schema: str, settings: Settings, report: Report) -> None:
+    def __init__(
+        self,
+        drivers: Drivers,
+        *,
+        schema: str,
+        settings: Settings,
+        report: Callable[[str, BaseException], None],
+        dead: Callable[[str, EventResult], None],
+    ) -> None:
         self._drivers = drivers
-        self._inbox = Receiving(schema=schema, sql=Statements.of(schema), report=report)
         self._settings = settings
+        self._sql = Statements.of(schema)
+        name = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
+        self._running = Running(sql=self._sql, worker=name, report=report, dead=dead)
+        self._heartbeat = self._new_heartbeat()
+        self._inbox = Receiving(schema=schema, sql=self._sql, running=self._running, lease=self._heartbeat)
         self._gate = KeyGate()
+        self._notifier = Notifier(self._private_driver, channel=channel_of(schema), sql=self._sql)
+        self._worker: Worker | None = None
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._async_flows: AsyncFlows | None = None
-        self._sync_flows = SyncFlows(drivers.threads, self._gate)
+        self._sync_recorder = (
+            None
+            if drivers.threads is None
+            else SyncRecorder(drivers.threads, waiting_max=settings.waiting_max, recorded=self._recorded)
+        )
+        self._sync_flows = SyncFlows(drivers.threads, self._gate, self._sync_recorder)
         self._tasks: set[asyncio.Task[Receipt]] = set()
 
     def require(self, handler: Handler) -> None:
@@ -76,21 +110,69 @@ class Service:
         return self._sync_flows.run(self._flow(endpoint, delivery))
 
     async def receive(self, endpoint: EndpointPlan, delivery: Delivery) -> Receipt:
-        """Receive *delivery* in a task of its own, and wait for its answer a bounded time."""
-        task = asyncio.create_task(self._flows().run(self._flow(endpoint, delivery)))
+        """
+        Receive *delivery* in a task of its own, and wait for its answer a bounded time.
+
+        A hybrid endpoint answers when the handler is done, or at ``answer_seconds_max`` that the event is
+        recorded and being run.
+        """
+        state = FlowState()
+        task = asyncio.create_task(self._flows().run(self._flow(endpoint, delivery), state))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         settings = endpoint.settings
+        if endpoint.mode == "hybrid":
+            # wait() leaves the task alone when the caller is cancelled
+            await asyncio.wait({task}, timeout=settings.answer_seconds_max)
+            if not task.done() and state.acknowledged is not None:
+                return answers.accepted([state.acknowledged])
         patience = (
             settings.duplicate_wait_seconds
             + settings.connection_wait_seconds
             + settings.handler_seconds_max
             + _GRACE_SECONDS
         )
-        done, _ = await asyncio.wait(
-            {task}, timeout=patience
-        )  # wait() leaves the task alone when the caller is cancelled
+        done, _ = await asyncio.wait({task}, timeout=patience)
         return task.result() if done else answers.unavailable("in_doubt", "not known yet; send it again")
+
+    async def work(
+        self,
+        endpoints: Callable[[], Sequence[EndpointPlan]],
+        drivers: Drivers,
+        stop: asyncio.Event,
+        *,
+        drain: bool = False,
+    ) -> Counter[RunOutcome]:
+        """
+        Work off what is due until *stop* is set; with *drain*, also end when nothing is due.
+
+        Args:
+            endpoints: Gives the endpoints to work for.
+            drivers: The worker's own, so that receiving keeps its connections; closed at the end.
+
+        Returns:
+            How many runs came to what.
+        """
+        flows = self._flows_on(drivers, threads_max=self._settings.connections_max)
+        heartbeat = self._new_heartbeat()
+        worker = Worker(
+            flows, endpoints=endpoints, running=self._running, heartbeat=heartbeat, settings=self._settings
+        )
+        self._worker = worker
+        listener = Listener(drivers.dsn, channel_of(self._inbox.schema), self._sql, worker.wake)
+        listening = asyncio.create_task(listener.run())
+        try:
+            await worker.run(stop, drain=drain)
+        finally:
+            self._worker = None
+            listening.cancel()
+            await asyncio.gather(listening, return_exceptions=True)
+            flows.close()
+            if drivers.loops is not None:
+                await drivers.loops.close()
+            if drivers.threads is not None:
+                drivers.threads.close()
+        return worker.outcomes
 
     async def check(self) -> None:
         """
@@ -114,6 +196,7 @@ class Service:
         """Wait a bounded time for what is under way, then close what this service opened."""
         if self._tasks:
             await asyncio.wait(set(self._tasks), timeout=self._settings.handler_seconds_max + _GRACE_SECONDS)
+        await asyncio.to_thread(self._heartbeat.stop, forget=True)
         if self._async_flows is not None:
             self._async_flows.close()
             self._async_flows, self._loop = None, None
@@ -123,6 +206,7 @@ class Service:
 
     def close(self) -> None:
         """Close the connections that threads used."""
+        self._notifier.stop()
         if self._drivers.threads is not None:
             self._drivers.threads.close()
 
@@ -134,14 +218,41 @@ class Service:
         with self._lock:
             if self._async_flows is None or self._loop is not loop:
                 self._loop = loop
-                self._async_flows = AsyncFlows(
-                    self._drivers.loops,
-                    self._drivers.threads,
-                    self._gate,
-                    threads_max=self._settings.connections_max,
-                    thread_wait_seconds=self._settings.connection_wait_seconds,
-                )
+                self._async_flows = self._flows_on(self._drivers, threads_max=self._settings.connections_max)
             return self._async_flows
+
+    def _flows_on(self, drivers: Drivers, *, threads_max: int) -> AsyncFlows:
+        recorder: AsyncRecorder | SyncRecorder | None = self._sync_recorder
+        if drivers.loops is not None:
+            waiting_max = self._settings.waiting_max
+            recorder = AsyncRecorder(drivers.loops, waiting_max=waiting_max, recorded=self._recorded)
+        if recorder is None:
+            raise ConfigurationError("the database given serves neither threads nor event loops")
+        return AsyncFlows(
+            drivers.loops,
+            drivers.threads,
+            self._gate,
+            recorder,
+            threads_max=threads_max,
+            thread_wait_seconds=self._settings.connection_wait_seconds,
+        )
+
+    def _new_heartbeat(self) -> Heartbeat:
+        name, seconds = self._running.worker, self._settings.lease_seconds
+        return Heartbeat(self._private_driver, name=name, seconds=seconds, sql=self._sql)
+
+    def _private_driver(self) -> Driver:
+        """Make a driver with one connection that nobody else uses, whatever pool the user gave."""
+        return PsycopgDriver(
+            self._drivers.dsn, settings=self._settings.with_overrides({"connections_max": 1})
+        )
+
+    def _recorded(self) -> None:
+        """Wake whoever works: this process at once, others by a notification."""
+        worker = self._worker
+        if worker is not None:
+            worker.wake()
+        self._notifier.send_soon()
 
 
 def _transact(plan: Callable[[], Plan[T]]) -> Flow[T]:

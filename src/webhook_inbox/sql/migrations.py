@@ -19,7 +19,7 @@ _PLACE = re.compile(r"\{schema(?:_text)?\}")
 PARTITION_DAYS_AHEAD = 30
 
 # The oldest schema version that a release must know in order to work on a schema with this migration; by version.
-SERVES_FROM: dict[int, int] = {1: 1}
+SERVES_FROM: dict[int, int] = {1: 1, 2: 1}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -40,20 +40,41 @@ class Statements:
     """Hold every statement, rendered for one schema; each field is a file in ``statements/``."""
 
     begin: Statement
+    claim_events: Statement
+    drop_body: Statement
+    end_worker: Statement
+    fail_claimed: Statement
     find_event: Statement
+    forget_workers: Statement
+    give_back_claimed: Statement
+    insert_attempt: Statement
     insert_outbox: Statement
     insert_review: Statement
+    lock_order_key: Statement
     make_partitions: Statement
     mark_processed: Statement
     migration_lock: Statement
     migrations_applied: Statement
     migrations_exist: Statement
+    next_due: Statement
+    notify: Statement
+    open_claimed: Statement
+    pause_endpoint: Statement
     read_only: Statement
     record_conflict: Statement
     record_event: Statement
+    record_events: Statement
+    record_leased: Statement
     record_migration: Statement
+    register_worker: Statement
+    renew_lease: Statement
+    resume_endpoint: Statement
+    return_expired: Statement
+    revive_dead: Statement
+    settle_claimed: Statement
     status_backlog: Statement
     status_outbox: Statement
+    version_applied: Statement
 
     @classmethod
     def of(cls, schema: str) -> Statements:
@@ -78,6 +99,11 @@ def quoted_identifier(name: str) -> str:
     if DOLLAR_QUOTE in name or any("\ud800" <= character <= "\udfff" for character in name):
         raise ConfigurationError(f"schema {name!r} cannot be written into a script")
     return '"' + name.replace('"', '""') + '"'
+
+
+def listen(channel: str) -> str:
+    """Give the command that listens to *channel*; LISTEN takes no parameters."""
+    return f"LISTEN {quoted_identifier(channel)}"
 
 
 @cache

@@ -152,20 +152,98 @@ HOOK_FAILED = LogEvent(
     meaning="A function given to ``on_error`` or ``on_dead`` raised; the delivery's answer is not touched by it.",
 )
 
+RUN_FAILED = LogEvent(
+    name="run_failed",
+    level=logging.ERROR,
+    text="%s: %s: %s; it is %s\n  %s",
+    meaning="A handler failed on a recorded event; its writes are rolled back, the attempt is in ``attempts``.",
+)
+CLAIM_LOST = LogEvent(
+    name="claim_lost",
+    level=logging.WARNING,
+    text="endpoint %s: lost the claim on event %s (token %s); its effect is rolled back",
+    meaning="Another worker took the event over: this one was stopped or cut off for longer than ``lease_seconds``.",
+)
+EVENT_DEAD = LogEvent(
+    name="event_dead",
+    level=logging.ERROR,
+    text="endpoint %s: event %s is dead",
+    meaning="Given up by its handler, or failed for ``retry_hours``: it runs again only when an operator says so.",
+)
+CLAIM_EXPIRED = LogEvent(
+    name="claim_expired",
+    level=logging.WARNING,
+    text="endpoint %s: the claim of %s on event %s expired; it is %s now",
+    meaning="A worker died, or was told to stop, with the event in hand; it was taken back.",
+)
+CLAIMS_GIVEN_BACK = LogEvent(
+    name="claims_given_back",
+    level=logging.WARNING,
+    text="endpoint %s: %s; %s events are given back",
+    meaning="The database went away under a run; nothing is applied, no attempt is counted.",
+)
+RUN_UNEXPECTED = LogEvent(
+    name="run_unexpected",
+    level=logging.ERROR,
+    text="endpoint %s: a run ended unexpectedly: %s",
+    meaning="A defect of ours; the events come back when the lease ends. Report the exception's type and place.",
+)
+WORKER_WAITS = LogEvent(
+    name="worker_waits",
+    level=logging.WARNING,
+    text="worker %s: %s; looking again in %ss",
+    meaning="The database did not serve the worker; it goes on trying by itself.",
+)
+LEASE_NOT_RENEWED = LogEvent(
+    name="lease_not_renewed",
+    level=logging.WARNING,
+    text="worker %s: the lease could not be renewed: %s",
+    meaning="The heartbeat did not reach the database; past ``lease_seconds`` other workers take over.",
+)
+LEASE_GONE = LogEvent(
+    name="lease_gone",
+    level=logging.ERROR,
+    text="worker %s: its lease had ended and was forgotten",
+    meaning="The worker was out of touch for long; it registers anew, its old claims are no longer its own.",
+)
+LEASE_LEFT = LogEvent(
+    name="lease_left",
+    level=logging.INFO,
+    text="worker %s: %s; what it held returns when the lease ends",
+    meaning="The worker stopped while the database was away.",
+)
+LISTENER = LogEvent(
+    name="listener",
+    level=logging.INFO,
+    text="listener: %s",
+    meaning="Whether notifications arrive; where they do not (a pooler, an outage), polling does the work alone.",
+)
+
 LOG_EVENTS = (
     ANSWER_UNSENT,
     BODY_CONSUMED,
     BODY_SPLIT,
+    CLAIM_EXPIRED,
+    CLAIM_LOST,
+    CLAIMS_GIVEN_BACK,
     DELIVERY_FAILED,
     DELIVERY_REJECTED,
     DELIVERY_TOO_LARGE,
+    EVENT_DEAD,
     EVENT_IN_FLIGHT,
     EVENT_SET_ASIDE,
     EVENT_SETTLED,
     HANDLER_FAILED,
     HOOK_FAILED,
+    LEASE_GONE,
+    LEASE_LEFT,
+    LEASE_NOT_RENEWED,
+    LISTENER,
     NOT_YET,
     REQUEST_FAILED,
     REQUEST_REFUSED,
+    RUN_FAILED,
+    RUN_UNEXPECTED,
     TYPE_REFUSED,
+    WORKER_WAITS,
 )

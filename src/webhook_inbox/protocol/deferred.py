@@ -1,0 +1,79 @@
+"""
+Record now and run later: queued endpoints leave the run to a worker, hybrid ones begin it at once in the request.
+
+    queued:  enqueue ──► 200; a worker claims and runs
+    hybrid:  record_leased ──► the ordinary run, as long as the answer may wait ──► 200; a worker takes over
+        where it fails
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+from webhook_inbox.model.arrival import Arrival
+from webhook_inbox.model.receipt import EventResult
+from webhook_inbox.model.states import Outcome, State
+from webhook_inbox.protocol.endpoint import EndpointPlan
+from webhook_inbox.protocol.enqueue import record_leased
+from webhook_inbox.protocol.flow import Acknowledge, Enqueue, Flow, Transact, transact
+from webhook_inbox.protocol.lease import register
+from webhook_inbox.protocol.process import RunOutcome
+from webhook_inbox.protocol.receiving import Receiving
+from webhook_inbox.protocol.recording import Item, Recording, outcome_of
+from webhook_inbox.protocol.run import run_claim
+
+
+def record_queued(endpoint: EndpointPlan, items: list[Item], to: Recording) -> Flow[tuple[EventResult, ...]]:
+    """
+    Record *items* for the worker; one result per item, all committed (P-ACK).
+
+    Raises:
+        InboxError: Nothing is stored, or the commit's fate is unknown.
+    """
+    revive = endpoint.redelivered_dead == "revive"
+    results: tuple[EventResult, ...] = yield Enqueue(_queued(endpoint, items), to, revive)
+    return results
+
+
+def record_hybrid(
+    endpoint: EndpointPlan, arrival: Arrival, inbox: Receiving, to: Recording
+) -> Flow[tuple[EventResult, ...]]:
+    """
+    Record one event born claimed, and run it at once; the caller is answered by then or when its patience ends.
+
+    Raises:
+        InboxError: Nothing is stored, or the commit's fate is unknown.
+    """
+    worker_id = inbox.lease.held
+    if worker_id is None:
+        seconds = inbox.lease.seconds
+        began_at = time.monotonic()
+        worker_id = yield Transact(lambda: register(inbox.lease.name, seconds, inbox.sql), None)
+        inbox.lease.began(worker_id, began_at)
+    recorded = yield from transact(lambda: record_leased(arrival, worker_id, to), None)
+    if isinstance(recorded, EventResult):
+        return (recorded,)
+    yield Acknowledge(EventResult(outcome=Outcome.QUEUED, event_id=arrival.key.event_id, state=State.LEASED))
+    outcome = yield from run_claim(endpoint, recorded, inbox.running)
+    return (_ran(arrival, outcome),)
+
+
+def _ran(arrival: Arrival, outcome: RunOutcome) -> EventResult:
+    """Answer by where the event stands: recorded in any case, so a failure is ours to retry."""
+    state = State.RETRYING if outcome in {RunOutcome.LEASE_LOST, RunOutcome.NOT_RUN} else State(outcome)
+    return EventResult(outcome=outcome_of(state), event_id=arrival.key.event_id, state=state)
+
+
+def _queued(endpoint: EndpointPlan, items: list[Item]) -> tuple[Arrival, ...]:
+    """Give the arrivals as the worker will find them: with their bytes, and the key of the order that they keep."""
+    return tuple(
+        replace(
+            item.arrival,
+            keep_body=True,
+            order_key=endpoint.order_key(item.arrival.event(received_at=None, attempt=0))
+            if item.handlers
+            else None,
+        )
+        for item in items
+    )

@@ -1,0 +1,150 @@
+"""
+Record events for the worker: group commit.
+
+    BEGIN
+      record_events     one multi-row insert, rows sorted by key; what does not come back is a duplicate (P-DUP)
+      find_event        for each duplicate: what became of the first copy (P-STATE)
+    COMMIT              every caller is answered after it (P-ACK)
+
+A batch is an accident of timing, so nothing in it may depend on its mates: a key that is in flight elsewhere,
+or a row that cannot be stored, makes the batch fall apart into single rows, each of which meets its own fate
+(P-FLOW).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from webhook_inbox.model.arrival import Arrival
+from webhook_inbox.model.claim import Claim, Token, WorkerId
+from webhook_inbox.model.event import EventKey
+from webhook_inbox.model.receipt import EventResult
+from webhook_inbox.model.states import Outcome, State
+from webhook_inbox.protocol.record import duplicate_of
+from webhook_inbox.protocol.recording import Recording, instant, outcome_of, record_params
+from webhook_inbox.protocol.steps import All, Commit, One, Plan, Rollback, Row
+
+# A batch waits this long for a key that is in flight elsewhere; then each row waits for itself.
+BATCH_WAIT_SECONDS = 0.2
+
+
+def enqueue(
+    arrivals: Sequence[Arrival], to: Recording, *, revive: frozenset[str] = frozenset()
+) -> Plan[tuple[EventResult, ...]]:
+    """
+    Record *arrivals* in one transaction, each once.
+
+    Args:
+        arrivals: At least one; a key may occur twice, then the second is a duplicate of the first.
+        revive: Endpoints whose dead events run again when their provider sends them again.
+
+    Returns:
+        One result per arrival, in their order, all committed.
+
+    Raises:
+        KeyBusyError: One key is in flight elsewhere for longer than ``to.wait_seconds``; nothing is stored.
+        StoreError: Nothing is stored, or the commit's fate is unknown.
+
+    Promises: P-ACK, P-DUP, P-STATE.
+    """
+    first_of = {arrival.key: arrival for arrival in reversed(arrivals)}
+    yield to.begin
+    rows: list[Row] = yield All(to.sql.record_events, _columns(list(first_of.values()), to))
+    new = {_key(row) for row in rows}
+    results = []
+    for arrival in arrivals:
+        if arrival.key in new and first_of[arrival.key] is arrival:
+            results.append(_recorded(arrival))
+        else:
+            results.append((yield from _duplicate(arrival, to, revive)))
+    yield Commit()
+    return tuple(results)
+
+
+def is_known(arrival: Arrival, to: Recording) -> Plan[bool]:
+    """Take a plain look for the first copy: a hint that saves work, never a verdict (P-DUP)."""
+    yield to.begin
+    first = yield One(to.sql.find_event, arrival.key.columns)
+    yield Rollback()
+    return first is not None
+
+
+def record_leased(arrival: Arrival, worker_id: WorkerId, to: Recording) -> Plan[Claim | EventResult]:
+    """
+    Record one event born claimed by *worker_id*: attempt 1 counted, token 1, committed before any work (P-COUNT).
+
+    Returns:
+        The claim, to be processed at once; or what became of the first copy.
+
+    Raises:
+        StoreError: As ``record_one``.
+
+    Promises: P-ACK, P-DUP, P-COUNT, P-STATE.
+    """
+    yield to.begin
+    params = {**record_params(arrival, open_=False), "wait_ms": to.wait_ms, "worker_id": worker_id}
+    recorded = yield One(to.sql.record_leased, params)
+    if recorded is None:
+        result = yield from duplicate_of(arrival, to)
+        yield Commit()
+        return result
+    yield Commit()
+    return Claim(
+        id=recorded[0],
+        token=Token(1),
+        worker_id=worker_id,
+        event=arrival.event(received_at=instant(recorded[1]), attempt=1),
+        crashes=0,
+        solitary=False,
+        order_key=None,
+    )
+
+
+def _duplicate(arrival: Arrival, to: Recording, revive: frozenset[str]) -> Plan[EventResult]:
+    result = yield from duplicate_of(arrival, to)
+    if result.state is not State.DEAD or arrival.key.endpoint not in revive:
+        return result
+    revived = yield One(to.sql.revive_dead, arrival.key.columns)
+    if revived is None:
+        return result
+    return EventResult(
+        outcome=Outcome.QUEUED,
+        event_id=result.event_id,
+        state=State.RETRYING,
+        first_received_at=result.first_received_at,
+        reason="revived",
+    )
+
+
+def _recorded(arrival: Arrival) -> EventResult:
+    state = arrival.settled or State.WAITING
+    return EventResult(
+        outcome=outcome_of(state), event_id=arrival.key.event_id, state=state, reason=arrival.reason
+    )
+
+
+def _columns(arrivals: list[Arrival], to: Recording) -> dict[str, object]:
+    return {
+        "wait_ms": to.wait_ms,
+        "provider": [arrival.key.provider for arrival in arrivals],
+        "endpoint": [arrival.key.endpoint for arrival in arrivals],
+        "account": [arrival.key.account for arrival in arrivals],
+        "environment": [arrival.key.environment for arrival in arrivals],
+        "event_id": [arrival.key.event_id for arrival in arrivals],
+        "event_type": [arrival.event_type for arrival in arrivals],
+        "state": [str(arrival.settled or State.WAITING) for arrival in arrivals],
+        "origin": [str(arrival.origin) for arrival in arrivals],
+        "created_at": [arrival.created_at for arrival in arrivals],
+        "secret_label": [arrival.secret_label for arrival in arrivals],
+        "body_sha256": [arrival.digest for arrival in arrivals],
+        "body_bytes": [len(arrival.body) for arrival in arrivals],
+        "kept": [arrival.kept for arrival in arrivals],
+        "last_error": [arrival.reason or None for arrival in arrivals],
+        "order_key": [arrival.order_key for arrival in arrivals],
+        "body": [arrival.body for arrival in arrivals],
+        "headers": [arrival.headers_json for arrival in arrivals],
+    }
+
+
+def _key(row: Row) -> EventKey:
+    return EventKey(provider=row[0], endpoint=row[1], account=row[2], environment=row[3], event_id=row[4])

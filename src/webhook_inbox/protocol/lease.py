@@ -1,0 +1,178 @@
+"""
+Claim events, hold them by a lease, and return what the dead have left behind.
+
+States of an event, and who moves it:
+
+    waiting ──claim──► leased ──process──► processed | ignored | dead
+       ▲                 │ │
+       │                 │ └──fail──► retrying ──claim──► leased          (P-COUNT: each claim counts first)
+       └────give_back────┘
+                         └──return_expired──► retrying, alone | dead     (the worker died under it)
+
+*Who holds what.* A lease is one row in ``workers`` per incarnation of a worker process; events name the
+incarnation and the fencing token of their claim. The heartbeat touches that one row on a connection and a
+thread of its own, so no handler's lock, blocked loop or exhausted pool can stop it.
+
+*Which clock.* The server's, always (P-CLOCK). A worker also keeps, on its own monotonic clock, when the last
+renewal that succeeded
+was *begun*: it trusts its lease from there for ``lease_seconds``, never from the answer.
+
+*Who loses.* A claim is lost when somebody has raised the token, or when the reaper has taken the event back.
+The loser finds no row at ``open_claimed`` or ``settle_claimed`` and rolls back (P-FENCE). A worker that is
+stopped inside a transaction keeps its row lock, so nobody takes its event over until the server's idle limit
+ends that session; then its transaction cannot commit.
+
+*Explained deaths.* Where the server itself was restarted since the worker's last heartbeat, the expiry says
+nothing about the event: it costs neither an attempt nor a crash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from webhook_inbox.model.claim import Claim, WorkerId
+from webhook_inbox.model.states import State
+from webhook_inbox.protocol.steps import All, Begin, Commit, One, Plan, Rollback, Row
+from webhook_inbox.sql.statements import Statements
+
+REAP_LIMIT = 500
+FORGET_AFTER_SECONDS = 3600.0
+# Our own short transactions: none of them waits for a handler.
+_BOOKKEEPING_SECONDS = 10
+_WAIT_MS = 5_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """
+    Ask for the due events of one endpoint.
+
+    Attributes:
+        endpoint: Its name.
+        limit: How many at most.
+        hold_seconds: How long a dead event holds the later ones of its order key.
+    """
+
+    endpoint: str
+    limit: int
+    hold_seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Returned:
+    """Tell of an event that was taken back from a worker whose lease had ended."""
+
+    endpoint: str
+    event_id: str
+    state: State
+    worker: str
+
+
+def register(name: str, lease_seconds: float, sql: Statements) -> Plan[WorkerId]:
+    """Register a new incarnation; its lease runs from now."""
+    yield _begin(sql)
+    row = yield One(sql.register_worker, {"name": name, "lease_seconds": lease_seconds})
+    yield Commit()
+    return WorkerId(row[0])
+
+
+def renew(worker_id: WorkerId, lease_seconds: float, sql: Statements) -> Plan[bool]:
+    """Renew the lease of an incarnation; False where it is gone."""
+    yield _begin(sql)
+    row = yield One(sql.renew_lease, {"worker_id": worker_id, "lease_seconds": lease_seconds})
+    yield Commit()
+    return row is not None
+
+
+def end(worker_id: WorkerId, sql: Statements) -> Plan[None]:
+    """Give up a lease at once."""
+    yield _begin(sql)
+    yield One(sql.end_worker, {"worker_id": worker_id})
+    yield Commit()
+
+
+def claim(wanted: Sequence[Wanted], worker_id: WorkerId, sql: Statements) -> Plan[tuple[Claim, ...]]:
+    """
+    Claim due events, oldest due first; each token one above the event's last, each attempt counted and
+    committed (P-COUNT).
+
+    Returns:
+        At most the sum of the limits, in (endpoint, available_at, id) order.
+
+    Raises:
+        StoreUnavailableError: Nothing is known to be claimed; what was, comes back when the lease ends.
+
+    Concurrency: Any number of workers; rows that another holds are skipped, not waited for.
+    """
+    yield _begin(sql)
+    rows: list[Row] = yield All(
+        sql.claim_events,
+        {
+            "endpoints": [each.endpoint for each in wanted],
+            "limits": [each.limit for each in wanted],
+            "hold_seconds": [each.hold_seconds for each in wanted],
+            "worker_id": worker_id,
+        },
+    )
+    yield (Commit() if rows else Rollback())
+    return tuple(Claim.of(row, worker_id) for row in rows)
+
+
+def next_due(endpoints: Sequence[str], sql: Statements) -> Plan[float | None]:
+    """
+    Give the seconds until the next event of *endpoints* is due, below 0 where one is overdue; None where
+    there is none.
+    """
+    yield _begin(sql)
+    row = yield One(sql.next_due, {"endpoints": list(endpoints)})
+    yield Rollback()
+    seconds: float | None = row[0]
+    return seconds
+
+
+def reap(crashes_max: int, sql: Statements) -> Plan[tuple[Returned, ...]]:
+    """
+    Take back the events of workers whose lease has ended.
+
+    Promises: P-FENCE, P-COUNT, P-CLOCK, P-KEEP.
+    """
+    yield _begin(sql)
+    rows: list[Row] = yield All(sql.return_expired, {"crashes_max": crashes_max, "limit": REAP_LIMIT})
+    yield All(sql.forget_workers, {"seconds": FORGET_AFTER_SECONDS})
+    yield Commit()
+    return tuple(
+        Returned(endpoint=row[1], event_id=row[2], state=State(row[3]), worker=row[4]) for row in rows
+    )
+
+
+def pause(endpoint: str, by: str, schema: str) -> Plan[None]:
+    """Stop claiming the events of *endpoint*, in every worker; receiving goes on."""
+    sql = Statements.of(schema)
+    yield _begin(sql)
+    yield One(sql.pause_endpoint, {"name": endpoint, "by": by})
+    yield Commit()
+
+
+def resume(endpoint: str, schema: str) -> Plan[bool]:
+    """Claim the events of *endpoint* again; False where it was not paused."""
+    sql = Statements.of(schema)
+    yield _begin(sql)
+    row = yield One(sql.resume_endpoint, {"name": endpoint})
+    yield Commit()
+    return row is not None
+
+
+def notify(channel: str, sql: Statements) -> Plan[None]:
+    """Wake idle workers; a hint in a transaction of its own."""
+    yield _begin(sql)
+    yield One(sql.notify, {"channel": channel})
+    yield Commit()
+
+
+def _begin(sql: Statements) -> Begin:
+    return Begin(
+        sql.begin,
+        {"handler_ms": _BOOKKEEPING_SECONDS * 1000, "wait_ms": _WAIT_MS},
+        seconds_max=_BOOKKEEPING_SECONDS,
+    )

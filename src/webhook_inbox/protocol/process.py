@@ -1,0 +1,340 @@
+"""
+Process claimed events: the worker's transactions, as plans.
+
+    claim                          claim count and attempt raised, committed before any work (P-COUNT)
+    BEGIN
+      lock_order_key               only where the endpoint asked for order: one event of a key at a time
+      open_claimed                 no row back: the claim is no longer ours (P-FENCE)
+      the handlers                 the user's tables, tx.emit, tx.review
+      settle_claimed               the last write, and under the token once more
+    COMMIT                         believed only if it is the transaction that was begun (P-ONCE)
+
+A failure rolls back and raises; ``fail`` then records it in a transaction of its own, guarded by the token,
+so that the history survives the rollback and a worker that was overtaken changes nothing. Events of a batch
+share one transaction, a savepoint each, and one that fails takes only itself back (P-FLOW).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from webhook_inbox.errors import (
+    HandlerError,
+    HandlerNotYetError,
+    HandlerTimeoutError,
+    TransactionEndedError,
+)
+from webhook_inbox.model.claim import Claim, Retry
+from webhook_inbox.model.failure import Failure
+from webhook_inbox.model.states import State
+from webhook_inbox.model.steering import GiveUp, NotYet, Steering
+from webhook_inbox.protocol.handlers import Handler
+from webhook_inbox.protocol.steps import (
+    All,
+    Begin,
+    Commit,
+    One,
+    Plan,
+    Release,
+    Rollback,
+    RollbackTo,
+    Row,
+    Run,
+    Savepoint,
+)
+from webhook_inbox.protocol.tx import Review, review_params
+from webhook_inbox.protocol.work import HandlerWork, Subject, run_handlers, settle_last
+from webhook_inbox.sql.statements import Statements
+
+# A batch commits what it has after this long, so that a slow event does not hold its mates' effects back.
+BATCH_SECONDS_MAX = 1.0
+
+
+class RunOutcome(StrEnum):
+    """Say what one run of a claimed event came to."""
+
+    PROCESSED = "processed"
+    IGNORED = "ignored"
+    DEAD = "dead"
+    RETRYING = "retrying"
+    LEASE_LOST = "lease_lost"
+    NOT_RUN = "not_run"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Processing:
+    """
+    Hold what every process plan of one endpoint needs.
+
+    Attributes:
+        sql: The statements, rendered for the inbox's schema.
+        wait_seconds: How long to wait for somebody else's lock on an event.
+        handler_seconds_max: How long one handler may take.
+        retry: How failures are retried.
+        worker: The worker's name, for the history.
+        keep_body: Whether the bytes stay once the event is processed.
+    """
+
+    sql: Statements
+    wait_seconds: float
+    handler_seconds_max: float
+    retry: Retry
+    worker: str
+    keep_body: bool = True
+
+    @property
+    def begin(self) -> Begin:
+        """Give the step that opens a transaction under these limits."""
+        # The server's limit comes a second after ours, which can say better what happened.
+        limit = self.handler_seconds_max + 1
+        params = {"handler_ms": round(limit * 1000), "wait_ms": round(self.wait_seconds * 1000)}
+        return Begin(self.sql.begin, params, seconds_max=limit)
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Pair a claim with the handlers that will run for it, and what their prepare stages gave."""
+
+    claim: Claim
+    handlers: tuple[Handler, ...]
+    prepared: tuple[Any, ...] = ()
+
+
+def process(work: Work, to: Processing) -> Plan[RunOutcome]:
+    """
+    Run the handlers of one claimed event and settle it, in one transaction.
+
+    Returns:
+        ``processed``, ``ignored`` or ``dead`` once that is committed; ``lease_lost`` where the claim is no
+        longer ours: nothing is applied.
+
+    Raises:
+        HandlerError: The handler did not finish; everything is rolled back, the claim is still ours.
+        StoreError: The database did not do it, or the commit's fate is unknown.
+
+    Promises: P-FENCE, P-ONCE.
+    """
+    before = yield to.begin
+    if not (yield from _open(work.claim, before[0], to)):
+        yield Rollback()
+        return RunOutcome.LEASE_LOST
+    steering, reviews = yield from _run(work, to)
+    if isinstance(steering, NotYet):
+        raise HandlerNotYetError(
+            "the handler asked to be run again", retry_in_seconds=steering.retry_in_seconds
+        )
+    if steering is None:
+        yield from _settle(work, State.PROCESSED if work.handlers else State.IGNORED, _no_handler(work), to)
+        yield Commit()
+        return RunOutcome.PROCESSED if work.handlers else RunOutcome.IGNORED
+    yield Rollback()
+    return (yield from settle_steered(work, steering, reviews, to))
+
+
+def process_batch(batch: Sequence[Work], to: Processing) -> Plan[tuple[RunOutcome | HandlerError, ...]]:
+    """
+    Run several claimed events in one transaction, a savepoint each.
+
+    Returns:
+        One entry per event, in order: its outcome, or what its handler met. ``not_run`` where the time for a
+        batch was up before its
+        turn, or where it must run by itself: a handler steered, and its verdict needs a transaction of its own.
+
+    Raises:
+        TransactionEndedError: A handler ended the transaction; nothing of the batch is applied.
+        HandlerTimeoutError: A handler overran; nothing of the batch is applied.
+        StoreError: As ``process``; nothing of the batch is applied, or its fate is unknown.
+
+    Promises: P-FENCE, P-ONCE, P-FLOW.
+    """
+    before = yield to.begin
+    ends_at = time.monotonic() + BATCH_SECONDS_MAX
+    outcomes: list[RunOutcome | HandlerError] = []
+    for work in batch:
+        if time.monotonic() > ends_at:
+            outcomes.append(RunOutcome.NOT_RUN)
+        else:
+            outcomes.append((yield from _process_within(work, before[0], to)))
+    yield Commit()
+    return tuple(outcomes)
+
+
+def process_set(handler: Handler, claims: Sequence[Claim], to: Processing) -> Plan[tuple[RunOutcome, ...]]:
+    """
+    Hand several claimed events of one type to a set-based handler at once, in one transaction.
+
+    Returns:
+        ``processed``, or ``lease_lost`` for those whose claim is no longer ours; the handler has not seen these.
+
+    Raises:
+        HandlerError: The handler failed; nothing is applied, and each event is to run by itself.
+        StoreError: As ``process``.
+
+    Promises: P-FENCE, P-ONCE.
+    """
+    before = yield to.begin
+    held: list[Claim] = []
+    for claim in claims:
+        if (yield from _open(claim, before[0], to)):
+            held.append(claim)
+    if held:
+        works = [Work(claim, (handler,)) for claim in held]
+        events = {claim.event.key: (claim.event, claim.id) for claim in held}
+        work = HandlerWork(handler, ([claim.event for claim in held],), events, to.sql)
+        steering = yield Run(handler.name, work, to.handler_seconds_max)
+        if steering is not None:
+            raise HandlerNotYetError("the events of a set run one by one", retry_in_seconds=0.001)
+        for each in works:
+            yield from _settle(each, State.PROCESSED, None, to)
+    yield Commit()
+    return tuple(RunOutcome.PROCESSED if claim in held else RunOutcome.LEASE_LOST for claim in claims)
+
+
+def fail(
+    claim: Claim, failure: Failure, *, seconds: float, retry_in_seconds: float | None, to: Processing
+) -> Plan[RunOutcome]:
+    """
+    Record that a run failed, and when the event is due again; keep the run in the history.
+
+    Args:
+        failure: What may be shown of the exception.
+        seconds: How long the run took.
+        retry_in_seconds: When the handler asked to be run again, without cost; None: by the backoff, and the
+            attempt counts.
+
+    Returns:
+        ``retrying`` or ``dead``; ``lease_lost`` where the claim is no longer ours: nothing is changed.
+
+    Promises: P-FENCE, P-CLOCK.
+    """
+    costs_attempt = retry_in_seconds is None
+    delay = to.retry.delay(claim.event.attempt) if retry_in_seconds is None else retry_in_seconds
+    yield to.begin
+    failed = yield One(
+        to.sql.fail_claimed,
+        {
+            **claim.fence,
+            "retry_in_seconds": delay,
+            "retry_seconds_max": to.retry.retry_seconds_max,
+            "attempts_max": to.retry.attempts_max,
+            "costs_attempt": costs_attempt,
+            "last_error": str(failure),
+        },
+    )
+    if failed is None:
+        yield Rollback()
+        return RunOutcome.LEASE_LOST
+    yield One(
+        to.sql.insert_attempt, _attempt(claim, failure, seconds, "failed" if costs_attempt else "not_yet", to)
+    )
+    yield Commit()
+    return RunOutcome(failed[0])
+
+
+def give_back(claims: Sequence[Claim], to: Processing, *, retry_in_seconds: float = 0.0) -> Plan[int]:
+    """
+    Give claims back unrun, without cost.
+
+    Returns:
+        How many were still ours.
+
+    Promises: P-COUNT, P-FENCE.
+    """
+    yield to.begin
+    rows: list[Row] = yield All(
+        to.sql.give_back_claimed,
+        {
+            "ids": [claim.id for claim in claims],
+            "tokens": [claim.token for claim in claims],
+            "worker_id": claims[0].worker_id,
+            "retry_in_seconds": retry_in_seconds,
+        },
+    )
+    yield Commit()
+    return len(rows)
+
+
+def _process_within(work: Work, lock_timeout: str, to: Processing) -> Plan[RunOutcome | HandlerError]:
+    yield Savepoint()
+    try:
+        if not (yield from _open(work.claim, lock_timeout, to)):
+            yield Release()
+            return RunOutcome.LEASE_LOST
+        steering, _ = yield from _run(work, to)
+        if steering is None:
+            yield from _settle(
+                work, State.PROCESSED if work.handlers else State.IGNORED, _no_handler(work), to
+            )
+            yield Release()
+            return RunOutcome.PROCESSED if work.handlers else RunOutcome.IGNORED
+        met: RunOutcome | HandlerError = RunOutcome.NOT_RUN
+        if isinstance(steering, NotYet):
+            met = HandlerNotYetError(
+                "the handler asked to be run again", retry_in_seconds=steering.retry_in_seconds
+            )
+    except (TransactionEndedError, HandlerTimeoutError):
+        raise  # the transaction, or its session, may be gone: each of the batch gets one of its own
+    except HandlerError as error:
+        met = error
+    yield RollbackTo()
+    return met
+
+
+def _open(claim: Claim, lock_timeout: str, to: Processing) -> Plan[bool]:
+    if claim.order_key is not None:
+        yield One(to.sql.lock_order_key, {"endpoint": claim.event.endpoint, "order_key": claim.order_key})
+    return (yield One(to.sql.open_claimed, {**claim.fence, "lock_timeout": lock_timeout})) is not None
+
+
+def _run(work: Work, to: Processing) -> Plan[tuple[Steering | None, tuple[Review, ...]]]:
+    claim = work.claim
+    subject = Subject(event=claim.event, inbox_id=claim.id, handlers=work.handlers, prepared=work.prepared)
+    return (yield from run_handlers(subject, seconds_max=to.handler_seconds_max, sql=to.sql))
+
+
+def _settle(work: Work, state: State, reason: str | None, to: Processing) -> Plan[None]:
+    params = {"id": work.claim.id, "token": work.claim.token, "state": state, "last_error": reason}
+    yield from settle_last(One(to.sql.settle_claimed, params), work.handlers)
+    if state is State.PROCESSED and not to.keep_body:
+        yield One(to.sql.drop_body, {"id": work.claim.id, "received_at": work.claim.event.received_at})
+
+
+def settle_steered(
+    work: Work, steering: Steering, reviews: tuple[Review, ...], to: Processing
+) -> Plan[RunOutcome]:
+    """Record a handler's verdict without its writes, in a transaction of its own and under the token once more."""
+    before = yield to.begin
+    if not (yield from _open(work.claim, before[0], to)):
+        yield Rollback()
+        return RunOutcome.LEASE_LOST
+    for review in reviews:
+        yield One(to.sql.insert_review, review_params(review, work.claim.event, work.claim.id))
+    state = State.DEAD if isinstance(steering, GiveUp) else State.IGNORED
+    yield from _settle(work, state, steering.reason, to)
+    yield Commit()
+    return RunOutcome(state)
+
+
+def _no_handler(work: Work) -> str | None:
+    return None if work.handlers else f"no handler for {work.claim.event.type}"
+
+
+def _attempt(
+    claim: Claim, failure: Failure, seconds: float, outcome: str, to: Processing
+) -> dict[str, object]:
+    return {
+        "inbox_id": claim.id,
+        "attempt": claim.event.attempt,
+        "claim": claim.token,
+        "worker": to.worker,
+        "seconds": seconds,
+        "outcome": outcome,
+        "error_type": failure.type,
+        "sqlstate": failure.sqlstate,
+        "error": str(failure),
+        "traceback": "\n".join(failure.frames),
+    }

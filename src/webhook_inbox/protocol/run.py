@@ -1,0 +1,259 @@
+"""
+Run claimed events to their settlement: prepare, process, and record what failed, as one flow for workers and
+hybrid requests.
+
+Each event ends in exactly one way, and each way is said by a ``RunOutcome``. Only a lost database leaves a
+claim as it is: then the flow raises, the caller gives the claim back when it can, and the lease sees to the
+rest.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from webhook_inbox.errors import (
+    HandlerError,
+    HandlerNotYetError,
+    InboxError,
+    KeyBusyError,
+    StoreError,
+    StoreUnavailableError,
+)
+from webhook_inbox.model.claim import Claim, Retry
+from webhook_inbox.model.failure import describe
+from webhook_inbox.model.receipt import EventResult
+from webhook_inbox.model.states import Outcome, State
+from webhook_inbox.model.steering import GiveUp, Ignore, NotYet
+from webhook_inbox.protocol.endpoint import EndpointPlan
+from webhook_inbox.protocol.flow import Flow, Prepare, Transact, transact
+from webhook_inbox.protocol.handlers import Handler, Kind
+from webhook_inbox.protocol.process import (
+    Processing,
+    RunOutcome,
+    Work,
+    fail,
+    process,
+    process_batch,
+    process_set,
+    settle_steered,
+)
+from webhook_inbox.sql.statements import Statements
+from webhook_inbox.telemetry import events
+
+_SECONDS_AN_HOUR = 3600.0
+_BUSY_RETRY_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    """
+    Hold what the runs of one process share.
+
+    Attributes:
+        sql: The statements, rendered for the inbox's schema.
+        worker: The process's name, for the history.
+        report: Called once with (endpoint name, exception) for each exception that made a run fail.
+        dead: Called once with (endpoint name, result) for each event that died.
+    """
+
+    sql: Statements
+    worker: str
+    report: Callable[[str, BaseException], None]
+    dead: Callable[[str, EventResult], None]
+
+    def processing(self, endpoint: EndpointPlan) -> Processing:
+        """Give what the process plans of *endpoint* need."""
+        settings = endpoint.settings
+        retry = Retry(
+            backoff_seconds_max=settings.backoff_seconds_max,
+            retry_seconds_max=settings.retry_hours * _SECONDS_AN_HOUR,
+            attempts_max=settings.attempts_max,
+        )
+        return Processing(
+            sql=self.sql,
+            wait_seconds=settings.duplicate_wait_seconds,
+            handler_seconds_max=settings.handler_seconds_max,
+            retry=retry,
+            worker=self.worker,
+            keep_body=endpoint.keep == "body",
+        )
+
+
+def run_claims(
+    endpoint: EndpointPlan, claims: Sequence[Claim], running: Running
+) -> Flow[tuple[RunOutcome, ...]]:
+    """
+    Run *claims* of one endpoint: together where they can be, one by one where they must.
+
+    Returns:
+        One outcome per claim, in order; ``not_run`` where the time of the batch was up: the claim is still held.
+
+    Raises:
+        StoreUnavailableError: The database was lost; claims that are not settled are still held by their lease.
+
+    Promises: P-FENCE, P-ONCE, P-FLOW, P-COUNT.
+    """
+    if len(claims) == 1 or any(claim.solitary for claim in claims):
+        outcomes = []
+        for claim in claims:
+            outcomes.append((yield from run_claim(endpoint, claim, running)))
+        return tuple(outcomes)
+    if handler := _set_handler(endpoint, claims):
+        return (yield from _run_set(endpoint, handler, claims, running))
+    return (yield from _run_batch(endpoint, claims, running))
+
+
+def run_claim(endpoint: EndpointPlan, claim: Claim, running: Running) -> Flow[RunOutcome]:
+    """Run one claim by itself; see ``run_claims``."""
+    to = running.processing(endpoint)
+    started = time.monotonic()
+    try:
+        work = yield from _prepared(endpoint, claim)
+        if isinstance(work, NotYet):
+            raise HandlerNotYetError(
+                "the prepare stage asked to be run again", retry_in_seconds=work.retry_in_seconds
+            )
+        if isinstance(work, Ignore | GiveUp):
+            steering = work
+            outcome = yield from transact(lambda: settle_steered(Work(claim, ()), steering, (), to), None)
+        else:
+            outcome = yield from transact(lambda: process(work, to), _kind(work.handlers))
+    except StoreUnavailableError:
+        raise
+    except (HandlerError, StoreError) as error:
+        return (yield from fail_claim(endpoint, claim, error, time.monotonic() - started, running))
+    return _told(endpoint, claim, outcome, running)
+
+
+def _run_batch(
+    endpoint: EndpointPlan, claims: Sequence[Claim], running: Running
+) -> Flow[tuple[RunOutcome, ...]]:
+    works = []
+    for claim in claims:
+        handlers = endpoint.handlers.matching(claim.event.type)
+        if any(handler.prepare for handler in handlers):
+            return (yield from _one_by_one(endpoint, claims, running))
+        works.append(Work(claim, handlers))
+    kinds = {_kind(work.handlers) for work in works} - {None}
+    if len(kinds) > 1:
+        return (yield from _one_by_one(endpoint, claims, running))
+    to = running.processing(endpoint)
+    started = time.monotonic()
+    try:
+        met = yield Transact(lambda: process_batch(works, to), next(iter(kinds), None))
+    except StoreUnavailableError:
+        raise
+    except InboxError:
+        # One of them spoiled the transaction for all, or the server chose it as a victim: each gets one of its own.
+        return (yield from _one_by_one(endpoint, claims, running))
+    outcomes = []
+    for claim, outcome in zip(claims, met, strict=True):
+        match outcome:
+            case RunOutcome.NOT_RUN:
+                outcomes.append((yield from run_claim(endpoint, claim, running)))
+            case RunOutcome():
+                outcomes.append(_told(endpoint, claim, outcome, running))
+            case _:
+                outcomes.append(
+                    (yield from fail_claim(endpoint, claim, outcome, time.monotonic() - started, running))
+                )
+    return tuple(outcomes)
+
+
+def _run_set(
+    endpoint: EndpointPlan, handler: Handler, claims: Sequence[Claim], running: Running
+) -> Flow[tuple[RunOutcome, ...]]:
+    to = running.processing(endpoint)
+    try:
+        outcomes = yield Transact(lambda: process_set(handler, claims, to), handler.kind)
+    except StoreUnavailableError:
+        raise
+    except InboxError:
+        return (yield from _one_by_one(endpoint, claims, running))
+    return tuple(
+        _told(endpoint, claim, outcome, running) for claim, outcome in zip(claims, outcomes, strict=True)
+    )
+
+
+def _one_by_one(
+    endpoint: EndpointPlan, claims: Sequence[Claim], running: Running
+) -> Flow[tuple[RunOutcome, ...]]:
+    outcomes = []
+    for claim in claims:
+        outcomes.append((yield from run_claim(endpoint, claim, running)))
+    return tuple(outcomes)
+
+
+def _prepared(endpoint: EndpointPlan, claim: Claim) -> Flow[Work | NotYet | Ignore | GiveUp]:
+    handlers = endpoint.handlers.matching(claim.event.type)
+    prepared: list[Any] = []
+    for handler in handlers:
+        if handler.prepare is None:
+            prepared.append(None)
+            continue
+        answer = yield Prepare(
+            handler.name, handler.prepare, claim.event, endpoint.settings.handler_seconds_max
+        )
+        if isinstance(answer, NotYet | Ignore | GiveUp):
+            return answer
+        prepared.append(answer)
+    return Work(claim, handlers, tuple(prepared))
+
+
+def fail_claim(
+    endpoint: EndpointPlan, claim: Claim, error: InboxError, seconds: float, running: Running
+) -> Flow[RunOutcome]:
+    """Record that a run of *claim* failed after *seconds*, tell of it, and say what became of the event."""
+    failure = describe(error)
+    again = _free_retry_seconds(error)
+    to = running.processing(endpoint)
+    outcome: RunOutcome = yield from transact(
+        lambda: fail(claim, failure, seconds=seconds, retry_in_seconds=again, to=to), None
+    )
+    if again is None:
+        where = f"endpoint {endpoint.name}, event {json.dumps(claim.event.id)}, attempt {claim.event.attempt}"
+        events.RUN_FAILED.log(where, error.code, failure, outcome, "\n  ".join(failure.frames))
+        running.report(endpoint.name, error.__cause__ or error)
+    return _told(endpoint, claim, outcome, running)
+
+
+def _free_retry_seconds(error: InboxError) -> float | None:
+    """Give when the event is due again where the run was not its fault; None where the attempt counts."""
+    match error:
+        case HandlerNotYetError():
+            return error.retry_in_seconds
+        case KeyBusyError():
+            return _BUSY_RETRY_SECONDS  # somebody else holds the row, or runs an event of the same order key
+        case _:
+            return None
+
+
+def _told(endpoint: EndpointPlan, claim: Claim, outcome: RunOutcome, running: Running) -> RunOutcome:
+    match outcome:
+        case RunOutcome.LEASE_LOST:
+            events.CLAIM_LOST.log(endpoint.name, json.dumps(claim.event.id), claim.token)
+        case RunOutcome.DEAD:
+            events.EVENT_DEAD.log(endpoint.name, json.dumps(claim.event.id))
+            running.dead(
+                endpoint.name, EventResult(outcome=Outcome.DEAD, event_id=claim.event.id, state=State.DEAD)
+            )
+        case _:
+            pass
+    return outcome
+
+
+def _set_handler(endpoint: EndpointPlan, claims: Sequence[Claim]) -> Handler | None:
+    """Give the set-based handler that all *claims* share, if there is one."""
+    found = {endpoint.handlers.matching(claim.event.type) for claim in claims}
+    if len(found) != 1:
+        return None
+    handlers = next(iter(found))
+    return handlers[0] if len(handlers) == 1 and handlers[0].batch else None
+
+
+def _kind(handlers: Sequence[Handler]) -> Kind | None:
+    return handlers[0].kind if handlers else None

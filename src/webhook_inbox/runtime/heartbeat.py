@@ -1,0 +1,114 @@
+"""
+Keep a worker's lease alive, on a thread and a connection of its own.
+
+Nothing that a handler does can stop it: not a lock, not a blocked event loop, not an exhausted pool. It
+trusts the lease from the moment at which the last renewal that succeeded was *begun*, on this host's
+monotonic clock; how long the lease lasts is measured by the server's clock alone (P-CLOCK).
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from webhook_inbox.drivers.driver import Driver
+from webhook_inbox.errors import InboxError
+from webhook_inbox.model.claim import WorkerId
+from webhook_inbox.protocol.lease import end, renew
+from webhook_inbox.sql.statements import Statements
+from webhook_inbox.telemetry import events
+
+_RENEWALS_A_LEASE = 4
+
+
+class Heartbeat:
+    """
+    Hold the lease of one incarnation at a time.
+
+    Args:
+        driver: Makes a driver with one connection that nobody else uses.
+        name: The process's name.
+        seconds: How long a lease lasts without renewal.
+        sql: The statements, rendered for the inbox's schema.
+    """
+
+    def __init__(self, driver: Callable[[], Driver], *, name: str, seconds: float, sql: Statements) -> None:
+        self._make_driver = driver
+        self._name = name
+        self._seconds = seconds
+        self._sql = sql
+        self._lock = threading.Lock()
+        self._worker_id: WorkerId | None = None
+        self._trusted_until = 0.0
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    @property
+    def name(self) -> str:
+        """Give the process's name."""
+        return self._name
+
+    @property
+    def seconds(self) -> float:
+        """Give how long a lease lasts without renewal."""
+        return self._seconds
+
+    @property
+    def held(self) -> WorkerId | None:
+        """Give the incarnation whose lease can be trusted right now, or None."""
+        with self._lock:
+            return self._worker_id if time.monotonic() < self._trusted_until else None
+
+    def began(self, worker_id: WorkerId, began_at: float) -> None:
+        """Hold a lease whose registration was begun at *began_at* (monotonic seconds), and renew it from now on."""
+        with self._lock:
+            self._worker_id, self._trusted_until = worker_id, began_at + self._seconds
+            if self._thread is None or not self._thread.is_alive():
+                self._stop.clear()
+                self._thread = threading.Thread(
+                    target=self._beat, name="webhook-inbox-heartbeat", daemon=True
+                )
+                self._thread.start()
+
+    def stop(self, *, forget: bool) -> None:
+        """End the thread; *forget* gives the lease up at once, for a worker that holds nothing any more."""
+        self._stop.set()
+        thread = self._thread
+        if thread is not None:
+            thread.join(timeout=1.0)  # it may hang on a server that does not answer; it is a daemon
+        worker_id, self._worker_id = self._worker_id, None
+        if forget and worker_id is not None and thread is not None and not thread.is_alive():
+            driver = self._make_driver()
+            try:
+                driver.run(lambda: end(worker_id, self._sql))
+            except InboxError as error:
+                events.LEASE_LEFT.log(self._name, error)
+            finally:
+                driver.close()
+
+    def _beat(self) -> None:
+        driver = self._make_driver()
+        try:
+            while not self._stop.wait(self._seconds / _RENEWALS_A_LEASE):
+                self._renew(driver)
+        finally:
+            driver.close()
+
+    def _renew(self, driver: Driver) -> None:
+        with self._lock:
+            worker_id = self._worker_id
+        if worker_id is None:
+            return
+        began_at = time.monotonic()
+        try:
+            renewed = driver.run(lambda: renew(worker_id, self._seconds, self._sql))
+        except InboxError as error:
+            events.LEASE_NOT_RENEWED.log(self._name, error)
+            return
+        with self._lock:
+            if not renewed and self._worker_id == worker_id:
+                events.LEASE_GONE.log(self._name)
+                self._worker_id, self._trusted_until = None, 0.0
+            elif renewed:
+                self._trusted_until = max(self._trusted_until, began_at + self._seconds)

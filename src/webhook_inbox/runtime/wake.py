@@ -1,0 +1,89 @@
+"""
+Hear of new events sooner than the next look: LISTEN, as a hint and never more.
+
+The listening session may die without a word, may sit behind a pooler that swallows notifications, or may be
+switched off. So it proves
+itself: at the start and every so often it notifies itself, and where that is not heard it says so once, and
+    polling does the work
+alone until it is heard again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+from collections.abc import Callable
+
+import psycopg
+
+from webhook_inbox.drivers.psycopg_settings import libpq_dsn
+from webhook_inbox.sql.statements import Statements, listen
+from webhook_inbox.telemetry import events
+
+PROOF_SECONDS = 30.0
+_HEARD_WITHIN_SECONDS = 5.0
+_RETRY_SECONDS = 5.0
+
+
+def channel_of(schema: str) -> str:
+    """Give the channel's name; at most 63 bytes, whatever the schema is called."""
+    return f"webhook_inbox_{hashlib.sha256(schema.encode()).hexdigest()[:16]}"
+
+
+class Listener:
+    """
+    Call *wake* for each notification, and prove that they arrive.
+
+    Args:
+        dsn: Where to listen; a session of its own.
+        channel: See ``channel_of``.
+        sql: The statements, rendered for the inbox's schema.
+        wake: Called on the event loop.
+    """
+
+    def __init__(self, dsn: str, channel: str, sql: Statements, wake: Callable[[], None]) -> None:
+        self._dsn = libpq_dsn(dsn)
+        self._notify = sql.notify
+        self._channel = channel
+        self._wake = wake
+        self._said = ""
+        self.hears = False
+
+    async def run(self) -> None:
+        """Listen until cancelled; a session that is lost or deaf is replaced."""
+        while True:
+            try:
+                await self._listen()
+            except (psycopg.Error, TimeoutError, OSError) as error:
+                self._tell(f"no notifications ({type(error).__name__}); polling goes on")
+            self.hears = False
+            await asyncio.sleep(_RETRY_SECONDS)
+
+    async def _listen(self) -> None:
+        async with asyncio.timeout(_HEARD_WITHIN_SECONDS):
+            conn = await psycopg.AsyncConnection.connect(self._dsn, autocommit=True)
+        try:
+            await conn.execute(listen(self._channel))
+            while True:
+                await self._prove(conn)
+                async for _ in conn.notifies(timeout=PROOF_SECONDS):
+                    self._wake()
+        finally:
+            with contextlib.suppress(psycopg.Error):
+                await conn.close()
+
+    async def _prove(self, conn: psycopg.AsyncConnection[tuple[object, ...]]) -> None:
+        await asyncio.wait_for(
+            conn.execute(self._notify.text, {"channel": self._channel}), _HEARD_WITHIN_SECONDS
+        )
+        heard = [notice async for notice in conn.notifies(timeout=_HEARD_WITHIN_SECONDS, stop_after=1)]
+        if not heard:
+            raise TimeoutError
+        self.hears = True
+        self._tell("notifications arrive")
+
+    def _tell(self, what: str) -> None:
+        if what != self._said:
+            self._said = what
+            events.LISTENER.log(what)

@@ -1,0 +1,20 @@
+-- Record an event that this process will run at once: born claimed, its first attempt counted (P-COUNT), its token 1.
+-- Otherwise as record_event; returns (id, received_at), or no row where the key is taken. P-DUP, P-RAW.
+WITH wait AS MATERIALIZED (
+    SELECT set_config('lock_timeout', %(wait_ms)s::bigint || 'ms', true)
+), event AS (
+    INSERT INTO {schema}.inbox
+        (provider, endpoint, account, environment, event_id, event_type, state, origin, created_at, secret_label,
+         body_sha256, body_bytes, kept, attempts, claims, worker_id)
+    SELECT
+        %(provider)s, %(endpoint)s, %(account)s, %(environment)s, %(event_id)s, %(event_type)s, 'leased', %(origin)s,
+        %(created_at)s::timestamptz, %(secret_label)s, %(body_sha256)s::bytea, %(body_bytes)s::integer, %(kept)s::jsonb,
+        1, 1, %(worker_id)s::bigint
+    FROM wait
+    ON CONFLICT (provider, endpoint, account, environment, event_id) DO NOTHING
+    RETURNING id, received_at
+), stored AS (
+    INSERT INTO {schema}.bodies (received_at, id, body, headers)
+    SELECT received_at, id, %(body)s::bytea, %(headers)s::jsonb FROM event
+)
+SELECT id, (extract(epoch FROM received_at) * 1000000)::bigint FROM event
