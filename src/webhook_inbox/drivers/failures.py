@@ -3,7 +3,7 @@ Sort what PostgreSQL and handlers raise, by SQLSTATE and never by text.
 
 | what | class or code | becomes |
 | --- | --- | --- |
-| connection broken, refused, shut down | no SQLSTATE, 08, 57P01-57P05 | StoreUnavailableError |
+| connection broken, refused, shut down | 08, 57P01-57P05, or none | StoreUnavailableError |
 | out of connections, disk, memory; read-only | 53, 58, 25006 | StoreUnavailableError |
 | deadlock, serialization failure | 40001, 40P01 | ConflictError: the transaction runs again at once |
 | lock not available in time | 55P03 | KeyBusyError for our statements, the handler's failure for its own |
@@ -59,8 +59,10 @@ def store_error(error: BaseException, *, broken: bool) -> StoreError:
         return KeyBusyError("another transaction kept its lock for too long", sqlstate=sqlstate)
     if sqlstate == _READ_ONLY:
         return StoreUnavailableError("the database is read-only (a failover?)", sqlstate=sqlstate)
-    if broken or sqlstate is None or sqlstate in _TIME_LIMITS or sqlstate.startswith(_UNAVAILABLE_CLASSES):
+    if broken or (sqlstate and (sqlstate in _TIME_LIMITS or sqlstate.startswith(_UNAVAILABLE_CLASSES))):
         return StoreUnavailableError(_away(sqlstate), sqlstate=sqlstate)
+    if sqlstate is None:
+        return StatementError(f"a statement could not be sent: {type(error).__name__}")
     if sqlstate in _NO_SCHEMA:
         return SchemaVersionError(
             "the schema is not there or too old: run `webhook-inbox migrate`", sqlstate=sqlstate

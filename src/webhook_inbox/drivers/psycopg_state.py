@@ -43,6 +43,15 @@ def _what_ended(conn: Connection) -> str | None:
     return _ENDED.get(conn.info.transaction_status)
 
 
+def lost(conn: Connection, error: psycopg.Error) -> bool:
+    """
+    Say whether *error* is that of a connection that cannot go on.
+
+    What psycopg itself refuses to send, for instance a value that it cannot adapt, has no SQLSTATE either.
+    """
+    return conn.closed or (isinstance(error, psycopg.OperationalError) and error.sqlstate is None)
+
+
 def in_transaction_context(conn: Connection) -> bool:
     """
     Say whether a ``conn.transaction()`` block was entered and not left.

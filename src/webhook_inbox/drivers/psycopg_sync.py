@@ -16,7 +16,7 @@ from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
 from webhook_inbox.drivers.failures import caused_by, handler_error, store_error
 from webhook_inbox.drivers.psycopg_settings import STALE_POOL_SQLSTATES, connect_arguments, pool_exhausted
-from webhook_inbox.drivers.psycopg_state import ended_by, unfit
+from webhook_inbox.drivers.psycopg_state import ended_by, lost, unfit
 from webhook_inbox.drivers.silence import Wait, Watch
 from webhook_inbox.drivers.walk import NotBegunError, Walk, command_text, too_long
 from webhook_inbox.errors import InboxError, StoreUnavailableError, TransactionEndedError
@@ -89,7 +89,7 @@ class PsycopgRunner:
                     except InboxError as error:
                         walk.failed(error)
                     except psycopg.Error as error:
-                        walk.failed(caused_by(error, store_error(error, broken=self._conn.closed)))
+                        walk.failed(caused_by(error, store_error(error, broken=lost(self._conn, error))))
                 return walk.value
             except TransactionEndedError:
                 self._conn.close()  # what else the handler has left in the session, nobody knows

@@ -1,0 +1,258 @@
+"""A commit is believed only if it is the transaction that was begun, on every driver and however a handler ends it."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import suppress
+from typing import Any, TypeAlias
+
+import psycopg
+import pytest
+
+from tests.fixtures.arrivals import item, recording
+from tests.fixtures.drivers import Bench, Script, enter
+from webhook_inbox.errors import HandlerFailedError, TransactionEndedError
+from webhook_inbox.model.states import Outcome
+from webhook_inbox.protocol.record import record_batch, record_one
+
+Steps: TypeAlias = Generator[Any, Any, None]
+EFFECT = "INSERT INTO effect VALUES (1)"
+OTHER_EFFECT = "INSERT INTO effect VALUES (2)"
+#: What would otherwise be closed by the garbage collector as soon as its handler returns.
+KEPT: list[Any] = []
+
+
+def committed(witness: psycopg.Connection[Any]) -> dict[str, int]:
+    """How many rows were committed to the user's table and to ours."""
+    tables = {"effect": "effect", "inbox": "webhooks.inbox", "bodies": "webhooks.bodies"}
+    counts = ", ".join(f"(SELECT count(*) FROM {table})" for table in tables.values())
+    row = witness.execute(f"SELECT {counts}").fetchone()
+    assert row is not None
+    return dict(zip(tables, row, strict=True))
+
+
+def says(*statements: str, swallow: bool = False) -> Script:
+    """A handler that runs *statements*; with *swallow* it goes on after an error."""
+
+    def script(tx: Any, event: Any) -> Steps:
+        for statement in statements:
+            with suppress(psycopg.Error) if swallow else suppress():
+                yield tx.conn.execute(statement)
+
+    return script
+
+
+def calls(*names: str, swallow: bool = False) -> Script:
+    """A handler that writes, calls those methods of its connection, and writes again unless it is closed."""
+
+    def script(tx: Any, event: Any) -> Steps:
+        yield tx.conn.execute(EFFECT)
+        for name in names:
+            with suppress(psycopg.Error) if swallow else suppress():
+                yield getattr(tx.conn, name)()
+
+    return script
+
+
+def leaves_autocommit_on(tx: Any, event: Any) -> Steps:
+    """Roll back and switch to autocommit, in which every statement would commit by itself."""
+    yield tx.conn.execute(EFFECT)
+    yield tx.conn.rollback()
+    yield tx.conn.set_autocommit(True)
+
+
+def leaves_a_transaction_block_open(tx: Any, event: Any) -> Steps:
+    """Enter ``conn.transaction()`` and never leave it."""
+    KEPT.append(tx.conn.transaction())
+    yield enter(KEPT[-1])
+    yield tx.conn.execute(EFFECT)
+
+
+def leaves_a_pipeline_open(tx: Any, event: Any) -> Steps:
+    """Enter ``conn.pipeline()`` and never leave it."""
+    KEPT.append(tx.conn.pipeline())
+    yield enter(KEPT[-1])
+    yield tx.conn.execute(EFFECT)
+
+
+def leaves_a_copy_open(tx: Any, event: Any) -> Steps:
+    """Begin a COPY and never end it."""
+    cursor = tx.conn.cursor()
+    KEPT.append(cursor)
+    KEPT.append(cursor.copy("COPY effect FROM STDIN"))
+    copy = yield enter(KEPT[-1])
+    yield copy.write_row([1])
+
+
+#: Each of them ends, breaks or hides the transaction that it was given.
+CRIMES: dict[str, Script] = {
+    "COMMIT": says(EFFECT, "COMMIT"),
+    "end, with a comment": says(EFFECT, "/* done */ end;"),
+    "COMMIT AND CHAIN": says(EFFECT, "COMMIT AND CHAIN"),
+    "COMMIT and go on": says(EFFECT, "COMMIT", EFFECT, swallow=True),
+    "several in one": says(f"{EFFECT}; COMMIT; BEGIN; {EFFECT}"),
+    "ROLLBACK": says(EFFECT, "ROLLBACK"),
+    "ROLLBACK and go on": says("ROLLBACK", EFFECT),
+    "ROLLBACK; BEGIN": says(EFFECT, f"ROLLBACK; BEGIN; {EFFECT}"),
+    "ROLLBACK AND CHAIN": says("ROLLBACK AND CHAIN", EFFECT),
+    "PREPARE TRANSACTION": says(EFFECT, "PREPARE TRANSACTION 'mine'", swallow=True),
+    "SET TRANSACTION READ ONLY": says(EFFECT, "SET TRANSACTION READ ONLY"),
+    "SET CONSTRAINTS ALL IMMEDIATE": says(EFFECT, "SET CONSTRAINTS ALL IMMEDIATE"),
+    "swallow an error": says(EFFECT, "SELECT 1 / 0", swallow=True),
+    "swallow an error and go on": says("SELECT 1 / 0", EFFECT, swallow=True),
+    "an unknown savepoint, swallowed": says(EFFECT, "ROLLBACK TO SAVEPOINT nowhere", swallow=True),
+    "commit()": calls("commit"),
+    "commit(), swallowed": calls("commit", swallow=True),
+    "rollback()": calls("rollback"),
+    "close()": calls("close"),
+    "set_autocommit(True)": leaves_autocommit_on,
+    "transaction()": leaves_a_transaction_block_open,
+    "pipeline()": leaves_a_pipeline_open,
+    "copy()": leaves_a_copy_open,
+}
+
+#: What a handler may do with its transaction, and the event is processed.
+RIGHTS: dict[str, Script] = {
+    "nothing but write": says(EFFECT),
+    "a savepoint left open": says("SAVEPOINT mine", EFFECT),
+    "a savepoint undone and used again": says(
+        "SAVEPOINT mine", OTHER_EFFECT, "ROLLBACK TO mine", EFFECT, "RELEASE mine"
+    ),
+    "an error contained in a savepoint": says(
+        "SAVEPOINT mine", "SELECT 1 / 0", "ROLLBACK TO mine", EFFECT, swallow=True
+    ),
+    "constraints named": says(EFFECT, "SET CONSTRAINTS later IMMEDIATE"),
+    "settings of its own": says(EFFECT, "SET LOCAL lock_timeout = '1s'", "SET LOCAL synchronous_commit = off"),
+    "another isolation level for what comes later": says(
+        EFFECT, "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL SERIALIZABLE"
+    ),
+}
+
+
+@pytest.fixture
+def kept() -> Generator[None]:
+    """Let go, in the end, of what handlers left open."""
+    yield
+    KEPT.clear()
+
+
+@pytest.mark.parametrize("crime", CRIMES.values(), ids=CRIMES)
+def test_a_handler_that_ends_its_transaction_fails_by_name(
+    bench: Bench, effects: psycopg.Connection[Any], crime: Script, kept: None
+) -> None:
+    """P-ONCE: nothing is applied, the failure says which handler, and the connections serve the next events."""
+    handler = bench.handler(crime)
+    with pytest.raises(TransactionEndedError) as caught:
+        bench.run(lambda: record_one(item(handler), recording()))
+    assert handler.name in str(caught.value)
+    assert committed(effects) == {"effect": 0, "inbox": 0, "bodies": 0}
+    serves_on(bench, effects)
+
+
+@pytest.mark.parametrize("right", RIGHTS.values(), ids=RIGHTS)
+def test_a_handler_that_keeps_its_transaction_is_believed(
+    bench: Bench, effects: psycopg.Connection[Any], right: Script
+) -> None:
+    """P-ONCE: savepoints and settings are the handler's own affair; its effect commits, once, with the event."""
+    effects.execute("ALTER TABLE once ADD CONSTRAINT later UNIQUE (n) DEFERRABLE INITIALLY DEFERRED")
+    result = bench.run(lambda: record_one(item(bench.handler(right)), recording()))
+    assert result.outcome is Outcome.PROCESSED
+    assert effects.execute("SELECT n FROM effect").fetchall() == [(1,)]
+    assert committed(effects) == {"effect": 1, "inbox": 1, "bodies": 1}
+    serves_on(bench, effects)
+
+
+@pytest.mark.parametrize("crime", CRIMES.values(), ids=CRIMES)
+def test_no_event_of_a_body_is_acknowledged_where_one_handler_ended_the_transaction(
+    bench: Bench, effects: psycopg.Connection[Any], crime: Script, kept: None
+) -> None:
+    """P-ONCE: the batch's own savepoint goes with the transaction; nothing of it is stored by this run, or all of it."""
+    mates = [item(bench.handler(says(EFFECT)), event_id=event_id) for event_id in ("evt_0", "evt_2")]
+    bad = item(bench.handler(crime), event_id="evt_1")
+    with pytest.raises(TransactionEndedError):
+        bench.run(lambda: record_batch([*mates, bad], recording()))
+    assert committed(effects) == {"effect": 0, "inbox": 0, "bodies": 0}
+    serves_on(bench, effects)
+
+
+@pytest.mark.parametrize("statement", ["RELEASE SAVEPOINT webhook_inbox", "ROLLBACK TO SAVEPOINT webhook_inbox"])
+def test_a_handler_that_ends_our_savepoint_fails_by_name(
+    bench: Bench, effects: psycopg.Connection[Any], statement: str
+) -> None:
+    """P-ONCE: the savepoint around an event of a body is ours; without it nothing can be undone alone."""
+    bad = item(bench.handler(says(statement)))
+    with pytest.raises(TransactionEndedError):
+        bench.run(lambda: record_batch([bad, item(event_id="evt_2")], recording()))
+    assert committed(effects) == {"effect": 0, "inbox": 0, "bodies": 0}
+    serves_on(bench, effects)
+
+
+def test_a_deferred_constraint_that_fails_at_the_commit_is_the_handlers_failure(
+    bench: Bench, effects: psycopg.Connection[Any]
+) -> None:
+    """P-ONCE: the user's own constraint refuses the COMMIT; the failure names the handler and the constraint."""
+    effects.execute("ALTER TABLE effect ADD CONSTRAINT later UNIQUE (n) DEFERRABLE INITIALLY DEFERRED")
+    handler = bench.handler(says(EFFECT, EFFECT))
+    with pytest.raises(HandlerFailedError) as caught:
+        bench.run(lambda: record_one(item(handler), recording()))
+    assert handler.name in str(caught.value)
+    assert isinstance(caught.value.__cause__, psycopg.errors.UniqueViolation)
+    assert caught.value.__cause__.diag.constraint_name == "later"
+    assert committed(effects) == {"effect": 0, "inbox": 0, "bodies": 0}
+    effects.execute("ALTER TABLE effect DROP CONSTRAINT later")
+    serves_on(bench, effects)
+
+
+def test_a_handler_that_leaves_a_lesser_role_fails_by_name(
+    bench: Bench, effects: psycopg.Connection[Any]
+) -> None:
+    """P-ONCE: a role that may not mark the event is named; with RESET ROLE the same handler is believed."""
+    role = f"lesser_{effects.info.backend_pid}"
+    effects.execute(f"CREATE ROLE {role}")
+    try:
+        effects.execute(f"GRANT INSERT ON effect TO {role}")
+        leaves = bench.handler(says(f"SET LOCAL ROLE {role}", EFFECT))
+        with pytest.raises(HandlerFailedError, match="RESET ROLE"):
+            bench.run(lambda: record_one(item(leaves), recording()))
+        assert committed(effects) == {"effect": 0, "inbox": 0, "bodies": 0}
+        resets = bench.handler(says(f"SET LOCAL ROLE {role}", EFFECT, "RESET ROLE"))
+        assert bench.run(lambda: record_one(item(resets), recording())).outcome is Outcome.PROCESSED
+    finally:
+        effects.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
+
+
+def test_the_commit_is_durable_whatever_the_handler_set(
+    bench: Bench, effects: psycopg.Connection[Any]
+) -> None:
+    """P-ACK: a handler that turns synchronous_commit off turns it off for itself; the COMMIT waits for the disk."""
+    effects.execute(
+        """
+        CREATE TABLE seen (synchronous_commit text);
+        CREATE FUNCTION see() RETURNS trigger LANGUAGE plpgsql AS $$
+        BEGIN
+            INSERT INTO seen VALUES (current_setting('synchronous_commit'));
+            RETURN NULL;
+        END $$;
+        CREATE CONSTRAINT TRIGGER at_commit AFTER INSERT ON effect DEFERRABLE INITIALLY DEFERRED
+            FOR EACH ROW EXECUTE FUNCTION see();
+        """
+    )
+    for level in ("off", "local", "remote_apply"):
+        handler = bench.handler(says(f"SET LOCAL synchronous_commit = {level}", EFFECT))
+        bench.run(lambda handler=handler, level=level: record_one(item(handler, event_id=level), recording()))
+    assert effects.execute("SELECT * FROM seen").fetchall() == [("on",), ("on",), ("remote_apply",)]
+
+
+def serves_on(bench: Bench, witness: psycopg.Connection[Any]) -> None:
+    """See that the pool's connections, one after the other, record further events, and none is left in a transaction."""
+    before = committed(witness)["inbox"]
+    for number in range(3):
+        good = item(bench.handler(says(EFFECT)), event_id=f"evt_after_{number}")
+        result = bench.run(lambda good=good: record_one(good, recording()))
+        assert result.outcome is Outcome.PROCESSED
+    assert committed(witness)["inbox"] == before + 3
+    idle = """
+        SELECT coalesce(array_agg(state) FILTER (WHERE state <> 'idle'), '{}') FROM pg_stat_activity
+        WHERE datname = current_database() AND application_name = 'webhook-inbox'
+    """
+    assert witness.execute(idle).fetchone() == ([],)
