@@ -56,7 +56,7 @@ class Narrator:
     def open(self, receivers: Sequence[Receiver], postgres: str) -> None:
         """Say who hears the story, and what it runs on."""
         self.say("Stripe tells four receivers the same story, with the same crashes.", "bold")
-        self.say(f"Each is a process of its own; PostgreSQL {postgres} is the demo's own as well.")
+        self.say(f"Each is a process of its own, and so is PostgreSQL {postgres}.")
         self.say()
         for receiver in receivers:
             self.say(f"  {receiver.name:<{NAME_WIDTH}} {receiver.does}")
