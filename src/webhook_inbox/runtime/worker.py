@@ -102,9 +102,10 @@ class Worker:
                     backoff = 0.0
                     if drain and not claimed and not self._busy and not await self._anything_due():
                         return
-                except InboxError as error:
+                except Exception as error:  # noqa: BLE001 - whatever it is, a worker goes on by itself
                     backoff = min(_BACKOFF_SECONDS_MAX, backoff * 2 or 0.1)
-                    events.WORKER_WAITS.log(self._running.worker, error, round(backoff, 1))
+                    shown = error if isinstance(error, InboxError) else describe(error)
+                    events.WORKER_WAITS.log(self._running.worker, shown, round(backoff, 1))
                     claimed = 0
                 if not claimed:
                     await self._rest(stopping, backoff or self._settings.poll_seconds)
