@@ -3,12 +3,15 @@ The receiver that is killed: an inbox with every kind of endpoint, whose handler
 
 ``effects`` has no unique constraint, so that a second application shows as a second row. Around each of the handler's
 own statements there is a fault point, ``handler.<statement>.before`` and ``.after``. A request's header
-``x-fault-point`` arms the killer; ``POST /points`` tells which points were passed.
+``x-fault-point`` says where to die, ``x-fault-hold`` where to wait for the test; ``POST /points`` tells which points
+were passed.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
+import time
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,6 +20,7 @@ from typing import Any, TypeAlias
 
 import psycopg
 
+from tests.faults.rivals import PointHolder
 from tests.faults.sender import HMAC_SECRET, STRIPE_SECRET
 from webhook_inbox import Endpoint, Event, GiveUp, Ignore, Inbox, NotYet, Tx
 from webhook_inbox.protocol.probe import Probe, no_probe
@@ -44,13 +48,13 @@ class Setup:
     Say how a server is set up; passed to it as JSON.
 
     Attributes:
-        witness: Where a death by fault point is attested; empty: there are no fault points.
+        witness: Where a death by fault point is attested.
         record: Whether the points passed are remembered.
         settings: Of the inbox.
     """
 
     dsn: str
-    witness: str = ""
+    witness: str
     record: bool = False
     settings: dict[str, Any] = field(default_factory=dict)
 
@@ -82,7 +86,7 @@ def _endpoints(inbox: Inbox, kind: str) -> Iterator[Endpoint]:
         f"batch-{kind}",
         Hmac("batch", secrets=HMAC_SECRET, header="X-Signature", items="$.events", redelivers=True),
         mode="inline",
-        duplicate_wait_seconds=0.2,
+        duplicate_wait_seconds=0.1,
     )
 
 
@@ -104,8 +108,10 @@ def _handler(kind: str, probe: Probe) -> Callable[..., Any]:
         if statement := waits_with(event):
             with told("wait"):
                 tx.conn.execute(*statement)
+        time.sleep(pauses(event, "test.pause"))
         with told("second"):
             tx.conn.execute(EFFECT, (event.id, "second"))
+        time.sleep(pauses(event, "test.pause_at_the_end"))
         steer(event)
 
     async def handle_async(tx: Tx[psycopg.AsyncConnection[Any]], event: Event) -> None:
@@ -119,8 +125,10 @@ def _handler(kind: str, probe: Probe) -> Callable[..., Any]:
         if statement := waits_with(event):
             with told("wait"):
                 await tx.conn.execute(*statement)
+        await asyncio.sleep(pauses(event, "test.pause"))
         with told("second"):
             await tx.conn.execute(EFFECT, (event.id, "second"))
+        await asyncio.sleep(pauses(event, "test.pause_at_the_end"))
         steer(event)
 
     return handle if kind == "sync" else handle_async
@@ -138,6 +146,11 @@ def waits_with(event: Event) -> tuple[Any, ...]:
     if event.type == "test.slow":
         return "SELECT pg_sleep(%s)", (event.payload["seconds"],)
     return ()
+
+
+def pauses(event: Event, event_type: str) -> float:
+    """How long the handler shall pause, in seconds."""
+    return float(event.payload["seconds"]) if event.type == event_type else 0.0
 
 
 def steer(event: Event) -> None:
@@ -158,13 +171,14 @@ def steer(event: Event) -> None:
 def make_app(setup: Setup) -> App:
     """Make the ASGI app of *setup*, with a switchboard in front of it for the test."""
     recorder = PointRecorder() if setup.record else None
-    killer = PointKiller(Path(setup.witness)) if setup.witness else None
+    killer = PointKiller(Path(setup.witness))
+    holder = PointHolder(Path(setup.witness))
 
     def probe(point: str) -> None:
         if recorder is not None:
             recorder(point)
-        if killer is not None:
-            killer(point)
+        holder(point)
+        killer(point)
 
     receiver = make_inbox(setup.dsn, probe=probe, **setup.settings).asgi()
 
@@ -173,9 +187,10 @@ def make_app(setup: Setup) -> App:
             if recorder is not None and scope["path"] == "/points":
                 await _tell(recorder, send)
                 return
-            armed = dict(scope["headers"]).get(b"x-fault-point", b"").decode()
-            if killer is not None and armed:
-                killer.arm(Passing.parse(armed))
+            headers = dict(scope["headers"])
+            for name, armed in ((b"x-fault-point", killer), (b"x-fault-hold", holder)):
+                if name in headers:
+                    armed.arm(Passing.parse(headers[name].decode()))
         await receiver(scope, receive, send)
 
     return switchboard

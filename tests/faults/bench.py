@@ -67,4 +67,4 @@ class Bench:
             await_no_transaction(connection)
             wrong = check_expected(connection, expected)
             wrong += check_ledger(connection, self.ledger, refused=refused)
-        assert not wrong, json.dumps(wrong, indent=1)
+        assert not wrong, f"{len(wrong)} wrong: {json.dumps(wrong[:12], indent=1)}"

@@ -40,8 +40,16 @@ class Answer:
     @property
     def outcome(self) -> str:
         """The receiver's word for it, empty where there is none."""
+        return self._said("outcome")
+
+    @property
+    def reason(self) -> str:
+        """The receiver's code for a refusal or failure, empty where there is none."""
+        return self._said("reason")
+
+    def _said(self, name: str) -> str:
         try:
-            return str(json.loads(self.body)["outcome"])
+            return str(json.loads(self.body)[name])
         except (ValueError, KeyError, TypeError):
             return ""
 

@@ -120,7 +120,7 @@ def say(**what: object) -> None:
 def main() -> None:
     """Serve on the sockets whose numbers are given."""
     lanes = [socket.socket(fileno=int(number)) for number in sys.argv[1:]]
-    configured(Setup("postgresql:///nowhere"))
+    configured(Setup("postgresql:///nowhere", os.devnull))
     gc.collect()
     gc.freeze()
     say(ready=os.getpid())

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from tests.faults.sender import Letter, forged_headers, hmac_headers
+from webhook_inbox.testing.points import Passing
 
 PARTS = ("first", "second")
 
@@ -49,6 +50,7 @@ class Story:
         letter: Delivered until acknowledged; the receiver dies during the first attempt.
         first: Headers of that first attempt alone.
         rival: The event id whose key a rival transaction holds during the first attempt, on the letter's endpoint.
+        held_at: Where the receiver is held until the rival has that key; None: the rival is there before.
         expected: What must be true in the end.
     """
 
@@ -57,6 +59,7 @@ class Story:
     before: tuple[Letter, ...] = ()
     first: dict[str, str] = field(default_factory=dict)
     rival: str = ""
+    held_at: Passing | None = None
 
 
 Make: TypeAlias = Callable[[str, str], Story]
@@ -204,6 +207,19 @@ def _batch_with_rival(kind: str, name: str) -> Story:
     return Story(batch_letter(name, kind, items), expected, rival=f"evt_{name}_b")
 
 
+def _batch_overtaken(kind: str, name: str) -> Story:
+    items = [item(f"evt_{name}_a", "test.paid"), item(f"evt_{name}_b", "test.give_up")]
+    expected = (
+        Expected(f"evt_{name}_a", "processed", items[0], applied=1),
+        Expected(f"evt_{name}_b", "dead", items[1], reviews=1),
+    )
+    letter = batch_letter(name, kind, items)
+    # With its savepoint the event gives up its key.
+    held_at = Passing("record_batch.rollback_to.after")
+    first = {"x-fault-hold": str(held_at)}
+    return Story(letter, expected, first=first, rival=f"evt_{name}_b", held_at=held_at)
+
+
 PATHS = (
     Path("processed", _processed),
     Path("first after a start", _processed, fresh=True),
@@ -214,6 +230,7 @@ PATHS = (
     Path("not yet", _not_yet, first_status=503),
     Path("batch", _batch),
     Path("batch with a rival", _batch_with_rival, first_status=503),
+    Path("batch overtaken by a rival", _batch_overtaken, kinds=("async",), first_status=503),
     Path("conflicting body", _conflicting),
     Path("unhandled", _unhandled, kinds=("sync",)),
     Path("quarantined", _quarantined, kinds=("sync",)),

@@ -47,6 +47,12 @@ class Server:
         self.pid: int | None = None
         self.heard: queue.Queue[dict[str, Any]] = queue.Queue()
 
+    @property
+    def witness(self) -> Path:
+        """Where its receivers attest how they die."""
+        assert self._setup is not None
+        return Path(self._setup.witness)
+
     def start(self, setup: Setup | None = None) -> None:
         """Fork a receiver; requests sent from now on are answered by it."""
         self._setup = setup or self._setup
@@ -79,10 +85,8 @@ class Server:
 
     def witnessed(self, death: Death, passing: Passing) -> bool:
         """Whether *death* was by SIGKILL at *passing*, as the dying process itself attested; takes the witness away."""
-        assert self._setup is not None
-        witness = Path(self._setup.witness)
-        attested = witness.read_text() if witness.exists() else ""
-        witness.unlink(missing_ok=True)
+        attested = self.witness.read_text() if self.witness.exists() else ""
+        self.witness.unlink(missing_ok=True)
         return death.signal == signal.SIGKILL and attested == f"{death.pid} {passing}\n"
 
     def points(self) -> tuple[Passing, ...]:

@@ -10,23 +10,19 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterator
 from itertools import count
-from typing import Any
 
 import psycopg
 import pytest
 
-from tests.faults import asgi
-from tests.faults.app import KINDS, make_inbox
+from tests.faults.app import KINDS
 from tests.faults.bench import Bench
 from tests.faults.conftest import KILLS
 from tests.faults.invariants import await_no_transaction
-from tests.faults.ledger import Answer
-from tests.faults.paths import PATHS, Expected, applied, stripe_letter
+from tests.faults.paths import PATHS
 from tests.faults.proxy import Fate, Proxy, at_commit, at_commit_reply, at_frame, black_hole
-from tests.faults.sender import Letter
+from tests.faults.receiver import HANG_SECONDS_MAX, IMPATIENT, Receiver, stored
 
 WAYS: dict[str, Callable[[Proxy], str]] = {
     "unix": lambda proxy: proxy.dsn,
@@ -39,18 +35,8 @@ WARM = [
     ("processed", "sync", Fate.CUT_AMID),
     ("processed", "async", Fate.CUT_AFTER),
 ]
-#: Limits so short that a test can wait for them.
-IMPATIENT: dict[str, Any] = {
-    "connections_max": 2,
-    "connection_wait_seconds": 0.3,
-    "duplicate_wait_seconds": 0.3,
-    "handler_seconds_max": 0.5,
-}
-#: What those add up to, with the grace.
-HANG_SECONDS_MAX = 7.0
 #: More frames than any delivery takes; a loop over all of them ends where no frame was left to cut.
 FRAMES_MAX = 300
-SETTLE_SECONDS_MAX = 20.0
 
 
 @pytest.fixture
@@ -58,53 +44,6 @@ def proxy(receiver_database: str) -> Iterator[Proxy]:
     """Stands before the test's database."""
     with Proxy(receiver_database) as standing:
         yield standing
-
-
-class Receiver:
-    """An inbox in this process, and a sender that keeps account."""
-
-    def __init__(
-        self, bench: Bench, dsn: str, kind: str, names: Iterator[int] | None = None, **settings: Any
-    ) -> None:
-        self._bench = bench
-        self._inbox = make_inbox(dsn, **settings)
-        self._app = self._inbox.asgi()
-        self._kind = kind
-        self._names = count(1) if names is None else names
-        self.expected: list[Expected] = []
-
-    def letter(self) -> Letter:
-        """A new event that shall be processed."""
-        letter = stripe_letter(f"evt_of_receiver_{next(self._names)}", "test.paid", self._kind)
-        self.expected.append(applied(letter))
-        return letter
-
-    async def attempt(self, letter: Letter) -> Answer:
-        """Deliver once."""
-        answer = await asgi.deliver(self._app, letter)
-        self._bench.ledger.record(letter.event, letter.path, letter.body, answer)
-        return answer
-
-    async def settle(self, letter: Letter) -> Answer:
-        """Deliver until it is heard."""
-        deadline = time.monotonic() + SETTLE_SECONDS_MAX
-        while not (answer := await self.attempt(letter)).heard:
-            assert time.monotonic() < deadline, f"{letter.event} is not acknowledged: {answer}"
-            await asyncio.sleep(0.05)
-        return answer
-
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """Close the connections in the end."""
-        async with self._inbox.running():
-            yield
-
-
-def stored(dsn: str, event_id: str) -> bool:
-    """Whether the event is in the inbox at this moment."""
-    with psycopg.connect(dsn) as connection:
-        found = connection.execute("SELECT FROM webhooks.inbox WHERE event_id = %s", (event_id,)).fetchall()
-        return len(found) == 1
 
 
 @pytest.mark.parametrize("kind", KINDS)

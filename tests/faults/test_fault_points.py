@@ -15,14 +15,17 @@ from tests.faults import asgi
 from tests.faults.app import make_inbox
 from tests.faults.bench import Bench
 from tests.faults.paths import CASE_IDS, CASES, Path, stripe_letter
-from tests.faults.test_kill_points import Walk, rival_of
+from tests.faults.rivals import PointHolder, rival_of
+from tests.faults.test_kill_points import Walk
 from webhook_inbox.drivers.walk import Walk as PlanWalk
-from webhook_inbox.protocol import migrate, record
+from webhook_inbox.protocol import migrate, record, recording, work
 from webhook_inbox.testing.points import Passing, PointRecorder
 
-#: The plans that a delivery runs: all of ``record``, and of ``migrate`` the look at the schema.
+#: The plans that a delivery runs: all of what records it, and of ``migrate`` the look at the schema.
 RECEIVE_PLANS: tuple[tuple[ModuleType, frozenset[str]], ...] = (
     (record, frozenset()),
+    (recording, frozenset()),
+    (work, frozenset()),
     (migrate, frozenset({"schema_status", "_applied", "check_schema"})),
 )
 
@@ -52,19 +55,23 @@ def place_of_step() -> tuple[str, int]:
 
 
 def in_process(
-    path: Path, kind: str, dsn: str, names: Iterator[int]
+    path: Path, kind: str, bench: Bench, names: Iterator[int]
 ) -> tuple[tuple[Passing, ...], set[tuple[str, int]]]:
     """Walk *path* in this process: the passings of its first attempt, and the places its steps were asked from."""
     recorder = PointRecorder()
     places: set[tuple[str, int]] = set()
 
+    room = bench.room / "in-process"
+    holder = PointHolder(room)
+
     def probe(point: str) -> None:
         recorder(point)
+        holder(point)
         if point.endswith(".before") and not point.startswith(("answer.", "handler.")):
             places.add(place_of_step())
 
     async def walk() -> tuple[Passing, ...]:
-        inbox = make_inbox(dsn, probe=probe)
+        inbox = make_inbox(bench.dsn, probe=probe)
         app = inbox.asgi()
         story = path.make(kind, f"in_process_{next(names)}")
         async with inbox.running():
@@ -73,7 +80,9 @@ def in_process(
             for letter in story.before:
                 assert (await asgi.deliver(app, letter)).heard
             recorder.take()
-            with rival_of(dsn, story):
+            if story.held_at is not None:
+                holder.arm(story.held_at)
+            with rival_of(bench.dsn, story, room):
                 answer = await asgi.deliver(app, story.letter, **story.first)
         assert answer.status == path.first_status
         return recorder.take()
@@ -86,18 +95,18 @@ def in_process(
 def test_a_server_passes_the_points_that_its_plans_have(path: Path, kind: str, bench: Bench) -> None:
     """What is recorded from the plans in this process and what a server passes is the same, in the same order."""
     names = iter(range(1_000))
-    expected, _ = in_process(path, kind, bench.dsn, names)
+    expected, _ = in_process(path, kind, bench, names)
     with bench.servers(record=True) as (server,):
         assert Walk(path, kind, bench, server, names).passings() == expected
 
 
-def test_no_step_of_a_receive_plan_is_without_a_point(receiver_database: str) -> None:
+def test_no_step_of_a_receive_plan_is_without_a_point(bench: Bench) -> None:
     """The paths together ask for a step at every ``yield`` of the receive plans: nothing is left out by choice."""
     names = iter(range(1_000))
     walked: set[tuple[str, int]] = set()
     points: set[str] = set()
     for path, kind in CASES:
-        passings, places = in_process(path, kind, receiver_database, names)
+        passings, places = in_process(path, kind, bench, names)
         walked |= places
         points |= {passing.point for passing in passings}
     assert len(yields()) > 15

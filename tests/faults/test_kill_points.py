@@ -14,39 +14,20 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 
-import psycopg
 import pytest
 
 from tests.faults.bench import Bench
 from tests.faults.conftest import KILLS
 from tests.faults.paths import CASE_IDS, CASES, Expected, Path, Story, applied, stripe_letter
+from tests.faults.rivals import rival_of
 from tests.faults.sender import Letter
 from tests.faults.server import Server
 from webhook_inbox.testing.points import Passing
 
 LANES = 2
-_RIVAL = """
-INSERT INTO webhooks.inbox (provider, endpoint, event_id, event_type, state, body_sha256, body_bytes)
-VALUES ('batch', %s, %s, 'test.rival', 'waiting', '', 0)
-"""
-
-
-@contextmanager
-def rival_of(dsn: str, story: Story) -> Iterator[None]:
-    """Hold the key of the story's rival in an open transaction, and roll it back in the end."""
-    if not story.rival:
-        yield
-        return
-    with psycopg.connect(dsn) as connection:
-        connection.execute(_RIVAL, (story.letter.path.strip("/"), story.rival))
-        try:
-            yield
-        finally:
-            connection.rollback()
 
 
 @dataclass
@@ -91,7 +72,7 @@ class Walk:
         """Walk in peace, and give what was passed."""
         story = self.story()
         self.server.points()
-        with rival_of(self.bench.dsn, story):
+        with rival_of(self.bench.dsn, story, self.server.witness):
             answer = self.bench.sender(self.server).attempt(story.letter, **story.first)
         assert answer.status == self.path.first_status, answer
         passed = self.server.points()
@@ -101,7 +82,7 @@ class Walk:
     def die_at(self, passing: Passing) -> None:
         """Walk, die, come back, and deliver what was not acknowledged."""
         story = self.story()
-        with rival_of(self.bench.dsn, story):
+        with rival_of(self.bench.dsn, story, self.server.witness):
             answer = self.bench.sender(self.server).attempt(
                 story.letter, **story.first, x_fault_point=str(passing)
             )
