@@ -64,7 +64,7 @@ def make_inbox(dsn: str, *, probe: Probe = no_probe, **settings: Any) -> Inbox:
     inbox = Inbox(dsn, probe=probe, **settings)
     for kind in KINDS:
         for endpoint in _endpoints(inbox, kind):
-            endpoint.on("test.*")(_handler(kind, probe))
+            endpoint.on("test.*")(counting_handler(kind, probe))
     return inbox
 
 
@@ -90,7 +90,9 @@ def _endpoints(inbox: Inbox, kind: str) -> Iterator[Endpoint]:
     )
 
 
-def _handler(kind: str, probe: Probe) -> Callable[..., Any]:
+def counting_handler(kind: str, probe: Probe = no_probe) -> Callable[..., Any]:
+    """Make the handler whose effects can be counted, as ``def`` or ``async def``."""
+
     @contextmanager
     def told(statement: str) -> Iterator[None]:
         probe(f"handler.{statement}.before")

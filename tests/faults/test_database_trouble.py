@@ -14,7 +14,7 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from functools import partial
 from itertools import count
@@ -25,8 +25,9 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from tests.faults.app import GATE_KEY, KINDS, TABLES
+from tests.faults.app import KINDS, TABLES
 from tests.faults.bench import Bench
+from tests.faults.gate import gate_closed, waiting_at_the_gate
 from tests.faults.invariants import APPLICATION, until
 from tests.faults.ledger import Answer, Ledger
 from tests.faults.receiver import HANG_SECONDS_MAX, IMPATIENT, Receiver
@@ -118,26 +119,9 @@ def shown(connection: psycopg.Connection[Any], setting: str) -> str:
     return str(row[0])
 
 
-@contextmanager
-def gate_closed(dsn: str) -> Iterator[psycopg.Connection[Any]]:
-    """Let no handler of ``test.gate`` through while the block runs."""
-    with psycopg.connect(dsn, autocommit=True) as keeper:
-        keeper.execute("SELECT pg_advisory_lock(%s)", (GATE_KEY,))
-        yield keeper
-
-
-async def waiting_at_the_gate(keeper: psycopg.Connection[Any], number: int) -> None:
-    """Wait until *number* handlers stand at the gate."""
-
-    def waiting() -> int:
-        row = keeper.execute(
-            "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = %s AND NOT granted",
-            (GATE_KEY,),
-        ).fetchone()
-        assert row is not None
-        return int(row[0])
-
-    await asyncio.to_thread(until, lambda: waiting() == number, f"{number} handlers stand at the gate")
+async def seen(condition: Callable[[], bool], what: str) -> None:
+    """Wait for *condition* while the receiver goes on."""
+    await asyncio.to_thread(until, condition, what)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -235,7 +219,7 @@ def test_a_server_that_is_out_of_connections_is_answered_503(kind: str, bench: B
                     answer, seconds = await timed(receiver.attempt(letter))
                     assert is_asked_to_come_again(answer)
                     assert seconds < 0.5 + SLACK_SECONDS
-            await asyncio.to_thread(until, partial(has_room, bench.dsn), "the crowd has left")
+            await seen(partial(has_room, bench.dsn), "the crowd has left")
             for letter in letters:
                 assert (await receiver.attempt(letter)).outcome == "processed"
         bench.check(receiver.expected)
@@ -270,7 +254,7 @@ def test_an_exhausted_pool_sheds_with_503_in_time_and_recovers(kind: str, bench:
             third, gated = receiver.letter(), [receiver.letter("test.gate") for _ in range(2)]
             with gate_closed(bench.dsn) as keeper:
                 waiting = [asyncio.create_task(receiver.attempt(letter)) for letter in gated]
-                await waiting_at_the_gate(keeper, 2)
+                await seen(lambda: waiting_at_the_gate(keeper) == 2, "both handlers wait")
                 answer, seconds = await timed(receiver.attempt(third))
                 assert is_asked_to_come_again(answer)
                 assert seconds < 0.5 + SLACK_SECONDS
@@ -292,7 +276,7 @@ def test_a_table_lock_of_another_session_is_answered_503_in_time(kind: str, tabl
                 other.execute(f"LOCK TABLE webhooks.{table} IN ACCESS EXCLUSIVE MODE")
                 attempt = asyncio.create_task(timed(receiver.attempt(letter)))
                 blocked = partial(is_blocked_by, witness, other.info.backend_pid)
-                await asyncio.to_thread(until, blocked, "the receiver waits for the lock")
+                await seen(blocked, "the receiver waits for the lock")
                 answer, seconds = await attempt
                 assert is_asked_to_come_again(answer)
                 assert seconds < 0.3 + SLACK_SECONDS
@@ -377,7 +361,7 @@ def test_a_session_that_the_operator_ends_is_answered_503_and_an_idle_one_is_not
             letter = receiver.letter("test.gate")
             with gate_closed(bench.dsn) as keeper:
                 attempt = asyncio.create_task(receiver.attempt(letter))
-                await waiting_at_the_gate(keeper, 1)
+                await seen(lambda: waiting_at_the_gate(keeper) == 1, "the handler runs")
                 end_sessions(bench.dsn)
                 assert is_asked_to_come_again(await attempt)
             assert (await receiver.attempt(letter)).outcome == "processed"
