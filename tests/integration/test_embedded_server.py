@@ -30,7 +30,8 @@ def test_a_server_answers_as_soon_as_it_has_started_and_leaves_nothing(origin: s
         assert server.binaries.origin == origin
         token, uid = ask(server.dsn, "SHOW cluster_name"), server.data.stat().st_uid
         folders = [server.data.parent, Path(ask(server.dsn, "SHOW unix_socket_directories").strip('"'))]
-        assert watchdog.members(token, uid) == server.processes() != []
+        main = int((server.data / "postmaster.pid").read_text().split()[0])
+        assert server.processes()[0] == watchdog.members(token, uid)[0] == main
     assert watchdog.members(token, uid) == []
     assert not any(folder.exists() for folder in folders)
 

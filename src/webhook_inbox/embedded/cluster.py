@@ -118,9 +118,7 @@ def server_command(
     folders: Folders, binaries: Binaries, *, port: int, tcp: bool, durable: bool, settings: Mapping[str, str]
 ) -> list[str]:
     """Give the server's command line; *settings* come last and win, except where they would open it to strangers."""
-    hba = folders.run / "hba.conf"
-    hba.write_text(LOCAL_RULES + (TCP_RULES if tcp else ""))
-    hba.chmod(0o644)
+    hba = _write_rules(folders.run / "hba.conf", LOCAL_RULES + (TCP_RULES if tcp else ""))
     options = {
         "timezone": "UTC",
         "log_timezone": "UTC",
@@ -143,6 +141,16 @@ def server_command(
     }
     pairs = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
     return [str(binaries.folder / "postgres"), "-D", str(folders.data), *pairs]
+
+
+def _write_rules(file: Path, rules: str) -> Path:
+    # The folder is the server account's: where we are root, a link it put there must not lead us to another file.
+    file.unlink(missing_ok=True)
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+    with os.fdopen(descriptor, "w") as opened:
+        opened.write(rules)
+        os.fchmod(opened.fileno(), 0o644)
+    return file
 
 
 def _flush(folder: Path) -> None:

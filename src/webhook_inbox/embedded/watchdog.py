@@ -21,12 +21,12 @@ Standard library only, and no import from this package: the script runs isolated
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import fcntl
 import os
 import select
 import shutil
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Iterable, Sequence
@@ -40,8 +40,6 @@ KILL_SECONDS = 30.0
 SETTLE_SECONDS = 0.25
 #: What an orderly parent writes before it closes the pipe: it has ended its server itself.
 DONE = b"done"
-#: <linux/ipc.h>
-IPC_RMID = 0
 POLL_SECONDS = 0.005
 
 
@@ -122,7 +120,9 @@ def _give_memory_back(pid_file: Path, uid: int) -> None:
     """
     Remove the System V segment of a server that was killed and will never start again to do it itself.
 
-    Source: PostgreSQL's ``miscadmin.h``: line 7 of the pid file holds key and id; proc_sysvipc(5) lists the segments.
+    It is removed as the account that owns it: root in a container may lack the right to remove another's.
+
+    Source: PostgreSQL's ``pidfile.h``: line 7 of the pid file holds key and id; proc_sysvipc(5) lists the segments.
     """
     with contextlib.suppress(OSError, ValueError, IndexError):
         key, segment = map(int, pid_file.read_text().splitlines()[6].split())
@@ -130,7 +130,10 @@ def _give_memory_back(pid_file: Path, uid: int) -> None:
             found = [int(number) for number in line.split()]
             attached, owner = found[6], found[7]
             if found[:2] == [key, segment] and owner == uid and attached == 0:
-                ctypes.CDLL(None).shmctl(segment, IPC_RMID, None)
+                command = ["ipcrm", "--shmem-id", str(segment)]
+                subprocess.run(
+                    command, user=uid if os.geteuid() == 0 else None, capture_output=True, check=False
+                )
 
 
 def _pids_of(uid: int) -> list[int]:
