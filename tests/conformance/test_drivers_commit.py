@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import suppress
+from functools import partial
 from typing import Any, TypeAlias
 
 import psycopg
@@ -33,22 +34,24 @@ def committed(witness: psycopg.Connection[Any]) -> dict[str, int]:
 
 def says(*statements: str, swallow: bool = False) -> Script:
     """A handler that runs *statements*; with *swallow* it goes on after an error."""
+    swallowed = (psycopg.Error,) if swallow else ()
 
     def script(tx: Any, event: Any) -> Steps:
         for statement in statements:
-            with suppress(psycopg.Error) if swallow else suppress():
+            with suppress(*swallowed):
                 yield tx.conn.execute(statement)
 
     return script
 
 
 def calls(*names: str, swallow: bool = False) -> Script:
-    """A handler that writes, calls those methods of its connection, and writes again unless it is closed."""
+    """A handler that writes and then calls those methods of its connection; *swallow* as in ``says``."""
+    swallowed = (psycopg.Error,) if swallow else ()
 
     def script(tx: Any, event: Any) -> Steps:
         yield tx.conn.execute(EFFECT)
         for name in names:
-            with suppress(psycopg.Error) if swallow else suppress():
+            with suppress(*swallowed):
                 yield getattr(tx.conn, name)()
 
     return script
@@ -122,7 +125,9 @@ RIGHTS: dict[str, Script] = {
         "SAVEPOINT mine", "SELECT 1 / 0", "ROLLBACK TO mine", EFFECT, swallow=True
     ),
     "constraints named": says(EFFECT, "SET CONSTRAINTS later IMMEDIATE"),
-    "settings of its own": says(EFFECT, "SET LOCAL lock_timeout = '1s'", "SET LOCAL synchronous_commit = off"),
+    "settings of its own": says(
+        EFFECT, "SET LOCAL lock_timeout = '1s'", "SET LOCAL synchronous_commit = off"
+    ),
     "another isolation level for what comes later": says(
         EFFECT, "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL SERIALIZABLE"
     ),
@@ -166,7 +171,7 @@ def test_a_handler_that_keeps_its_transaction_is_believed(
 def test_no_event_of_a_body_is_acknowledged_where_one_handler_ended_the_transaction(
     bench: Bench, effects: psycopg.Connection[Any], crime: Script, kept: None
 ) -> None:
-    """P-ONCE: the batch's own savepoint goes with the transaction; nothing of it is stored by this run, or all of it."""
+    """P-ONCE: the savepoint around each event goes with the transaction; nothing of the body is stored by this run."""
     mates = [item(bench.handler(says(EFFECT)), event_id=event_id) for event_id in ("evt_0", "evt_2")]
     bad = item(bench.handler(crime), event_id="evt_1")
     with pytest.raises(TransactionEndedError):
@@ -175,7 +180,9 @@ def test_no_event_of_a_body_is_acknowledged_where_one_handler_ended_the_transact
     serves_on(bench, effects)
 
 
-@pytest.mark.parametrize("statement", ["RELEASE SAVEPOINT webhook_inbox", "ROLLBACK TO SAVEPOINT webhook_inbox"])
+@pytest.mark.parametrize(
+    "statement", ["RELEASE SAVEPOINT webhook_inbox", "ROLLBACK TO SAVEPOINT webhook_inbox"]
+)
 def test_a_handler_that_ends_our_savepoint_fails_by_name(
     bench: Bench, effects: psycopg.Connection[Any], statement: str
 ) -> None:
@@ -239,16 +246,16 @@ def test_the_commit_is_durable_whatever_the_handler_set(
     )
     for level in ("off", "local", "remote_apply"):
         handler = bench.handler(says(f"SET LOCAL synchronous_commit = {level}", EFFECT))
-        bench.run(lambda handler=handler, level=level: record_one(item(handler, event_id=level), recording()))
+        bench.run(partial(record_one, item(handler, event_id=level), recording()))
     assert effects.execute("SELECT * FROM seen").fetchall() == [("on",), ("on",), ("remote_apply",)]
 
 
 def serves_on(bench: Bench, witness: psycopg.Connection[Any]) -> None:
-    """See that the pool's connections, one after the other, record further events, and none is left in a transaction."""
+    """See that the pool's connections record further events, and that none is left in a transaction."""
     before = committed(witness)["inbox"]
     for number in range(3):
         good = item(bench.handler(says(EFFECT)), event_id=f"evt_after_{number}")
-        result = bench.run(lambda good=good: record_one(good, recording()))
+        result = bench.run(partial(record_one, good, recording()))
         assert result.outcome is Outcome.PROCESSED
     assert committed(witness)["inbox"] == before + 3
     idle = """

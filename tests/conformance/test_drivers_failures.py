@@ -150,7 +150,9 @@ def test_a_statement_of_a_handlers_fails_by_its_sqlstate(
 
 def works_again(bench: Bench, witness: psycopg.Connection[Any]) -> None:
     """See that nothing stayed, and that the driver goes on at once."""
-    assert witness.execute("SELECT (SELECT count(*) FROM effect) + (SELECT count(*) FROM once)").fetchone() == (0,)
+    assert witness.execute(
+        "SELECT (SELECT count(*) FROM effect) + (SELECT count(*) FROM once)"
+    ).fetchone() == (0,)
     for _ in range(3):
         bench.run(plan_of("SELECT 1"))
 
@@ -319,7 +321,7 @@ def test_what_an_error_says_of_a_row_stays_in_its_cause(
 
 
 def test_an_error_that_a_handler_wraps_is_still_known(bench: Bench, effects: psycopg.Connection[Any]) -> None:
-    """An ORM or the user's own code wraps the driver's error; the SQLSTATE is found behind it, however it was wrapped."""
+    """An ORM or the user's own code wraps the driver's error; the SQLSTATE is found behind it, however wrapped."""
 
     def wraps(conn: Any, *, explicitly: bool) -> Steps:
         try:
@@ -368,10 +370,9 @@ def test_an_event_whose_first_copy_is_kept_open_is_busy_after_the_wait(
         return result.outcome
 
     columns = "provider, endpoint, account, environment, event_id, event_type, state, body_sha256, body_bytes"
+    values = "'stripe', 'billing', '', 'test', 'evt_1', 't', 'ignored', '', 0"
     with psycopg.connect(database) as rival:
-        rival.execute(
-            f"INSERT INTO webhooks.inbox ({columns}) VALUES ('stripe', 'billing', '', 'test', 'evt_1', 't', 'ignored', '', 0)"
-        )
+        rival.execute(f"INSERT INTO webhooks.inbox ({columns}) VALUES ({values})")
         with pytest.raises(KeyBusyError):
             bench.run(plan)
         rival.rollback()
