@@ -183,6 +183,13 @@ def make_app(setup: Setup) -> App:
         killer(point)
 
     receiver = make_inbox(setup.dsn, probe=probe, **setup.settings).asgi()
+    return with_switchboard(receiver, killer, holder, recorder)
+
+
+def with_switchboard(
+    receiver: App, killer: PointKiller, holder: PointHolder, recorder: PointRecorder | None = None
+) -> App:
+    """Put the test's switchboard in front of *receiver*: headers arm the killer and the holder."""
 
     async def switchboard(scope: Scope, receive: Any, send: Any) -> None:
         if scope["type"] == "http":

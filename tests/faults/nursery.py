@@ -68,7 +68,7 @@ class Nursery:
             case "start":
                 pid = os.fork()
                 if pid == 0:
-                    self._be_server(self._lanes[lane], Setup(**order["setup"]))
+                    self._be_server(self._lanes[lane], order["setup"])
                 self._alive[pid] = lane
                 say(started=pid, lane=lane)
             case "kill" | "stop":
@@ -87,7 +87,11 @@ class Nursery:
                 ended_by = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
                 say(died=pid, lane=lane, signal=ended_by, status=status >> 8)
 
-    def _be_server(self, lane: socket.socket, setup: Setup) -> NoReturn:
+    def serve_on(self, lane: socket.socket, setup: dict[str, Any]) -> None:
+        """Be the receiver of *setup* until told to end; another kind of nursery has another kind of child."""
+        uvicorn.Server(configured(Setup(**setup))).run(sockets=[lane])
+
+    def _be_server(self, lane: socket.socket, setup: dict[str, Any]) -> NoReturn:
         self._prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -97,7 +101,7 @@ class Nursery:
         logging.basicConfig(level=logging.INFO, format=f"{os.getpid()} %(levelname)s %(message)s")
         code = 1
         try:
-            uvicorn.Server(configured(setup)).run(sockets=[lane])
+            self.serve_on(lane, setup)
             code = 0
         finally:
             os._exit(code)

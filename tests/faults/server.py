@@ -102,16 +102,17 @@ class Nursery:
     Args:
         lanes: How many receivers may live at once.
         log: Where all of them write what they log.
+        program: The module that forks; see ``nursery``.
     """
 
-    def __init__(self, *, lanes: int, log: Path) -> None:
+    def __init__(self, *, lanes: int, log: Path, program: str = "tests.faults.nursery") -> None:
         sockets = [socket.create_server(("127.0.0.1", 0), backlog=512) for _ in range(lanes)]
         self.log = log
         self.servers = [Server(self, lane, s.getsockname()) for lane, s in enumerate(sockets)]
         numbers = [s.fileno() for s in sockets]
         with log.open("ab") as file:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.faults.nursery", *map(str, numbers)],
+                [sys.executable, "-m", program, *map(str, numbers)],
                 cwd=ROOT,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
