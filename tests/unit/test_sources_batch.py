@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from unittest.mock import patch
 
 import pytest
@@ -84,10 +85,17 @@ def test_there_is_a_limit_to_the_items_of_one_body() -> None:
 
 
 def test_past_the_limit_nothing_more_is_looked_at() -> None:
-    """The search ends where the answer is known."""
+    """P-CALM: the search ends where the answer is known."""
+
+    def items(_text: str, _at: int) -> Iterator[tuple[int, int]]:
+        yield from [(0, 1)] * 4
+        raise AssertionError("looked at a fifth")
+
     with patch.object(batch, "ITEMS_MAX", 3):
         assert slices(b"[1,2,3]", WHOLE) == [b"1", b"2", b"3"]
         assert item_spans(b"[1,2,3,4]", WHOLE) == Unreadable(reason="the array at $ has more than 3 items")
+        with patch.object(batch, "_items", items):
+            assert isinstance(item_spans(b"[1,2,3,4,5]", WHOLE), Unreadable)
 
 
 def test_slices_parse_to_what_the_whole_parses_to() -> None:
