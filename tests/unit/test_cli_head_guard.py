@@ -142,7 +142,7 @@ def test_the_clock_of_the_head_does_not_run_while_a_request_is_handled(port: int
 
 def test_a_body_is_not_counted_as_a_head(port: int) -> None:
     """Larger than any head may be, and slower."""
-    body = b"x" * (2 * HEAD_BYTES_MAX)
+    body = b"x" * (8 * HEAD_BYTES_MAX)
     with connect(port) as connection:
         connection.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body))
         connection.sendall(body)
