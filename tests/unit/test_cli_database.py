@@ -18,6 +18,7 @@ from webhook_inbox.drivers.psycopg_settings import libpq_dsn
         ("host=/var/run/postgresql dbname='my shop'", "the database my shop at /var/run/postgresql"),
         ("postgresql:///shop", "the database shop"),
         ("user=bob password=secret", "the database"),
+        ("dbname='shop password=secret'", "the database"),
     ],
 )
 def test_a_place_is_named_as_people_know_it(dsn: str, where: str) -> None:
