@@ -17,7 +17,7 @@ import pytest
 from tests.fixtures.marks import ask, leave_a_mark, marks
 from tests.fixtures.origins import ORIGINS
 from tests.fixtures.programs import eventually
-from webhook_inbox.embedded import EmbeddedPostgres, StopMode, provide_postgres, watchdog
+from webhook_inbox.embedded import EmbeddedPostgres, StopMode, find_binaries, provide_postgres, watchdog
 from webhook_inbox.errors import EmbeddedPostgresError
 
 
@@ -181,6 +181,23 @@ def test_a_start_that_fails_says_why_and_leaves_nothing(
     assert list(open_folder.iterdir()) == []
     assert not server.running
     server.stop()
+
+
+def test_a_system_without_the_utf8_locale_gets_the_plain_one(open_folder: Path) -> None:
+    """The text is UTF-8 either way; where the C library knows no C.UTF-8, the data is made with C."""
+    real = find_binaries().folder
+    choosy = open_folder / "bin"
+    choosy.mkdir()
+    refusal = 'case "$*" in *C.UTF-8*) echo "initdb: error: invalid locale name" >&2; exit 1;; esac'
+    (choosy / "initdb").write_text(f"#!/bin/sh\n{refusal}\nexec '{real}/initdb' \"$@\"\n")
+    (choosy / "postgres").write_text(f"#!/bin/sh\nexec '{real}/postgres' \"$@\"\n")
+    for program in choosy.iterdir():
+        program.chmod(0o755)
+    catalog = "SELECT datcollate || ' ' || pg_encoding_to_char(encoding) FROM pg_database WHERE datname = 'postgres'"
+    with EmbeddedPostgres(durable=False) as server:
+        assert ask(server.dsn, catalog) in {"C.UTF-8 UTF8", "C UTF8"}
+    with EmbeddedPostgres(durable=False, binaries=choosy) as server:
+        assert ask(server.dsn, catalog) == "C UTF8"
 
 
 def test_a_server_that_is_not_started_says_so() -> None:

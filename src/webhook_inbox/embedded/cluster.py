@@ -117,7 +117,7 @@ def _end(child: subprocess.Popen[bytes], folders: Folders) -> None:
 def server_command(
     folders: Folders, binaries: Binaries, *, port: int, tcp: bool, durable: bool, settings: Mapping[str, str]
 ) -> list[str]:
-    """Give the server's command line; *settings* come last and win, except where they would open it to strangers."""
+    """Give the server's command line; *settings* win, except over what keeps strangers out and what we rely on."""
     hba = _write_rules(folders.run / "hba.conf", LOCAL_RULES + (TCP_RULES if tcp else ""))
     options = {
         "timezone": "UTC",
