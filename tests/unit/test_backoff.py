@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -58,13 +58,13 @@ def test_delays_are_uniform_below_the_ceiling(attempt: int, monkeypatch: pytest.
 def test_the_statistic_tells_other_laws_apart(law: str) -> None:
     """The same test refuses the laws that a backoff is usually mistaken for."""
     chance = random.Random(1)
-    draw = {
+    laws: dict[str, Callable[[], float]] = {
         "no jitter": lambda: 1.0,
         "equal jitter": lambda: 0.5 + chance.random() / 2,
         "ceiling off by one": lambda: chance.random() / 2,
         "square": lambda: chance.random() ** 1.1,
-    }[law]
-    found = distance_from_uniform([draw() for _ in range(DELAYS)], 1.0)
+    }
+    found = distance_from_uniform([laws[law]() for _ in range(DELAYS)], 1.0)
     assert found > critical_distance(DELAYS, ERROR_RATE / len(ATTEMPTS))
 
 

@@ -9,6 +9,7 @@ from hashlib import sha256
 from typing import Literal, TypeAlias
 
 from webhook_inbox.errors import ConfigurationError, PayloadError
+from webhook_inbox.model.arrival import storable
 from webhook_inbox.model.event import Event
 from webhook_inbox.model.failure import describe
 from webhook_inbox.model.payload import parse_payload
@@ -144,7 +145,7 @@ class EndpointPlan:
         # Keys are indexed; a long one is as good by its digest.
         return (
             key
-            if len(key) <= _ORDER_KEY_MAX and "\x00" not in key
+            if len(key) <= _ORDER_KEY_MAX and key == storable(key)
             else f"sha256:{sha256(key.encode(errors='replace')).hexdigest()}"
         )
 
