@@ -10,6 +10,8 @@ pytest_plugins = [
     "tests.fixtures.postgres",
     "tests.fixtures.programs",
     "tests.fixtures.skips",
+    "tests.fixtures.tally",
+    "tests.fixtures.workers",
 ]
 
 #: What only root can try (becoming another account) is no test for anybody else, rather than a skipped one.
