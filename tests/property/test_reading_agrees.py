@@ -86,7 +86,7 @@ def test_python_s_own_reading_is_never_changed(body: bytes) -> None:
 
 @given(body=st.one_of(json_texts(), almost_json()), whole=st.booleans())
 @settings(max_examples=600, deadline=None)
-@example(b'{"data":[2e1000000000000000000]}', whole=False)
+@example(body=b'{"data":[2e1000000000000000000]}', whole=False)
 def test_items_are_exactly_what_the_array_holds(body: bytes, whole: bool) -> None:
     """Every slice parses to its item, in order; a body without such an array says so and nothing raises."""
     if whole:
