@@ -99,6 +99,21 @@ class Inbox:
         return tuple(self._endpoints)
 
     @property
+    def endpoint_modes(self) -> dict[str, Mode]:
+        """Give the mode of each endpoint, in the order in which they were opened."""
+        return {name: endpoint.plan.mode for name, endpoint in self._endpoints.items()}
+
+    @property
+    def worker_name(self) -> str:
+        """Give the name by which this process's runs are known: host, process id, and a part of its own."""
+        return self._service.worker_name
+
+    @property
+    def stop_seconds_max(self) -> float:
+        """Give the seconds within which a worker that is told to stop has stopped."""
+        return self._settings.stop_seconds_max
+
+    @property
     def metrics(self) -> Metrics:
         """Give what this process has counted."""
         return self._metrics

@@ -8,16 +8,38 @@ from __future__ import annotations
 
 import json
 import logging
+import logging.config
 from datetime import UTC, datetime
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 from webhook_inbox.cli.database import POOL_LOGGER, reason
 from webhook_inbox.cli.output import visible
+from webhook_inbox.errors import ConfigurationError
 from webhook_inbox.model.failure import describe
 
 LogFormat: TypeAlias = Literal["text", "json"]
+_LEVELS = ("debug", "info", "warning", "error")
 _OURS = ("asyncio", "psycopg", "uvicorn", "webhook_inbox")
 _STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"color_message", "message", "taskName"}
+
+
+def known(form: str, level: str) -> LogFormat:
+    """
+    Give *form* as what it is.
+
+    Raises:
+        ConfigurationError: There is no such form, or no such level.
+    """
+    _one_of("--log-level", level, _LEVELS)
+    _one_of("--log-format", form, get_args(LogFormat))
+    return "json" if form == "json" else "text"
+
+
+def set_up_logging(form: LogFormat, level: str) -> None:
+    """Write the log of this process to stderr, but leave what the user's module has set up as it is."""
+    if not logging.getLogger().handlers:
+        logging.config.dictConfig(log_config(form, level, access_log=False))
+    guard_foreign_loggers()
 
 
 def log_config(form: LogFormat, level: str, *, access_log: bool) -> dict[str, Any]:
@@ -43,6 +65,11 @@ def guard_foreign_loggers() -> None:
     """Keep out of the log what libraries quote: parts of a DSN, and the query of a URL, which may hold a token."""
     logging.getLogger(POOL_LOGGER).addFilter(_without_dsn)
     logging.getLogger("uvicorn.access").addFilter(_without_query)
+
+
+def _one_of(option: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise ConfigurationError(f"{option} is {value!r}; it is one of {', '.join(allowed)}")
 
 
 def _without_dsn(record: logging.LogRecord) -> bool:

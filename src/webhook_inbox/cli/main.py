@@ -30,6 +30,7 @@ from webhook_inbox.cli.output import PROGRAM, say, visible
 from webhook_inbox.cli.send import send
 from webhook_inbox.cli.serve import serve
 from webhook_inbox.cli.status import status
+from webhook_inbox.cli.worker import worker
 from webhook_inbox.errors import InboxError
 
 _EPILOG = (
@@ -82,7 +83,7 @@ def make_app() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback(invoke_without_command=True)(_root)
-    for verb in (demo, migrate, serve, status, send):
+    for verb in (demo, migrate, serve, worker, status, send):
         # Not for the program's own options: WEBHOOK_INBOX_VERSION is somebody else's variable.
         app.command(context_settings={"auto_envvar_prefix": f"WEBHOOK_INBOX_{verb.__name__.upper()}"})(verb)
     return app

@@ -42,6 +42,20 @@ JsonOption = Annotated[
     typer.Option("--json", show_envvar=False, help="Print JSON, for programs."),
 ]
 
+LogFormatOption = Annotated[
+    str,
+    typer.Option("--log-format", metavar="text|json", show_envvar=False, help="Of the log on stderr."),
+]
+LogLevelOption = Annotated[
+    str,
+    typer.Option(
+        "--log-level",
+        metavar="debug|info|warning|error",
+        show_envvar=False,
+        help="Info tells of each event.",
+    ),
+]
+
 
 def typed_here(context: typer.Context, name: str) -> bool:
     """Say whether parameter *name* was given on the command line, rather than by a variable or a default."""

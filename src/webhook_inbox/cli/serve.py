@@ -7,11 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from webhook_inbox.cli.extras import require
-from webhook_inbox.cli.options import AppArgument, JsonOption
+from webhook_inbox.cli.options import AppArgument, JsonOption, LogFormatOption, LogLevelOption
 from webhook_inbox.errors import ConfigurationError
-
-_FORMATS = ("text", "json")
-_LEVELS = ("debug", "info", "warning", "error")
 
 
 def _option(*names: str, help: str, **more: Any) -> Any:  # noqa: A002, ANN401 - as Typer calls it, and gives it
@@ -52,12 +49,8 @@ def serve(
     ops_host: Annotated[
         str, _option("--ops-host", metavar="ADDRESS", help="Where your own machines reach them.")
     ] = "127.0.0.1",
-    log_format: Annotated[
-        str, _option("--log-format", metavar="text|json", help="Of the log on stderr.")
-    ] = "text",
-    log_level: Annotated[
-        str, _option("--log-level", metavar="debug|info|warning|error", help="Info tells of each event.")
-    ] = "info",
+    log_format: LogFormatOption = "text",
+    log_level: LogLevelOption = "info",
     access_log: Annotated[
         bool, _option("--access-log", help="Log each request too, without its query.")
     ] = False,
@@ -71,17 +64,17 @@ def serve(
     """
     require("serve", "server", "uvicorn", "httptools")
     from webhook_inbox.cli.load import load_inbox
-    from webhook_inbox.cli.logs import guard_foreign_loggers
-    from webhook_inbox.cli.server import Serving, check, serve_alone, serve_with_workers
+    from webhook_inbox.cli.logs import guard_foreign_loggers, known
+    from webhook_inbox.cli.ready import refuse_unready
+    from webhook_inbox.cli.server import Serving, serve_alone, serve_with_workers
 
-    _one_of("--log-format", log_format, _FORMATS)
-    _one_of("--log-level", log_level, _LEVELS)
+    form = known(log_format, log_level)
     if workers > 1 and ops_port == 0:
         raise ConfigurationError(
             "--ops-port 0 is for one worker; with several, name the first of their ports"
         )
     inbox = load_inbox(app)
-    check(inbox)
+    refuse_unready(inbox, otherwise="not serving")
     guard_foreign_loggers()
     serving = Serving(
         reference=app or "",
@@ -91,14 +84,9 @@ def serve(
         concurrency_max=concurrency_max,
         ops_host=ops_host,
         ops_port=ops_port,
-        log_format="json" if log_format == "json" else "text",
+        log_format=form,
         log_level=log_level,
         access_log=access_log,
         json=json,
     )
     return serve_alone(serving, inbox) if workers == 1 else serve_with_workers(serving, inbox)
-
-
-def _one_of(option: str, value: str, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise ConfigurationError(f"{option} is {value!r}; it is one of {', '.join(allowed)}")

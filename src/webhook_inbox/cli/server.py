@@ -15,7 +15,6 @@ What is set, and why:
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import math
 import os
@@ -29,13 +28,11 @@ from typing import Any
 import uvicorn
 from uvicorn.supervisors import Multiprocess
 
-from webhook_inbox.cli.database import explained
 from webhook_inbox.cli.failures import BAD, GOOD
 from webhook_inbox.cli.logs import LogFormat, log_config
 from webhook_inbox.cli.output import say, tell_json
 from webhook_inbox.cli.served_app import ServedApp, WorkerApp
 from webhook_inbox.cli.sockets import BACKLOG, bind, url_of
-from webhook_inbox.errors import ConfigurationError, StoreError
 from webhook_inbox.inbox import Inbox
 
 KEEP_ALIVE_SECONDS = 65
@@ -156,24 +153,3 @@ class _Supervisor(Multiprocess):
         for each in self.sockets:
             each.close()
         super().terminate_all()
-
-
-def check(inbox: Inbox) -> None:
-    """
-    Refuse to serve what could only be answered 404 or 503.
-
-    Raises:
-        ConfigurationError: No endpoint, or a database that cannot be served; says which command helps.
-    """
-    if not inbox.endpoint_names:
-        raise ConfigurationError("the Inbox has no endpoint: open one with inbox.endpoint(...)")
-
-    async def ask() -> None:
-        async with inbox.running():
-            await inbox.check()
-
-    try:
-        with explained():
-            asyncio.run(ask())
-    except StoreError as error:
-        raise ConfigurationError(f"not serving: {error}") from error

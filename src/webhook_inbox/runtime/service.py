@@ -89,6 +89,11 @@ class Service:
         self._sync_flows = SyncFlows(drivers.threads, self._gate, self._sync_recorder)
         self._tasks: set[asyncio.Task[Receipt]] = set()
 
+    @property
+    def worker_name(self) -> str:
+        """Give the name by which this process's runs are known."""
+        return self._running.worker
+
     def require(self, handler: Handler) -> None:
         """
         Refuse a handler that the database given cannot serve.
