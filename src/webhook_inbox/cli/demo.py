@@ -18,10 +18,11 @@ def demo(
     json: JsonOption = False,
 ) -> int:
     """
-    Watch Stripe deliveries take effect once, beside three receivers that lose or double them.
+    Watch this inbox and three ordinary receivers take payments.
 
-    Starts a PostgreSQL of its own and removes everything at the end. On a terminal it stays up after the table, for you
-    to look around; Ctrl-C ends it. Exit 0 only if this inbox lost and doubled nothing and the other three did.
+    The same Stripe deliveries, crashes and outage for all four; what was lost and doubled is counted in a table. Starts
+    a PostgreSQL of its own and removes everything at the end. On a terminal it stays up after the table, for you to
+    look around; Ctrl-C ends it. Exit 0 only if this inbox lost and doubled nothing and the other three did.
     """
     require("demo", "demo", "fastapi", "uvicorn")
     from webhook_inbox.demo.story import main as tell_story
