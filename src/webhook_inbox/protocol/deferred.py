@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
+from webhook_inbox.errors import InboxError
 from webhook_inbox.model.arrival import Arrival
 from webhook_inbox.model.receipt import EventResult
 from webhook_inbox.model.states import Outcome, State
@@ -22,6 +23,7 @@ from webhook_inbox.protocol.process import RunOutcome
 from webhook_inbox.protocol.receiving import Receiving
 from webhook_inbox.protocol.recording import Item, Recording, outcome_of
 from webhook_inbox.protocol.run import run_claim
+from webhook_inbox.telemetry import events
 
 
 def record_queued(endpoint: EndpointPlan, items: list[Item], to: Recording) -> Flow[tuple[EventResult, ...]]:
@@ -50,13 +52,28 @@ def record_hybrid(
         seconds = inbox.lease.seconds
         began_at = time.monotonic()
         worker_id = yield Transact(lambda: register(inbox.lease.name, seconds, inbox.sql), None)
-        inbox.lease.began(worker_id, began_at)
-    recorded = yield from transact(lambda: record_leased(arrival, worker_id, to), None)
+        worker_id = inbox.lease.began(worker_id, began_at)
+    held = worker_id
+    revive = endpoint.redelivered_dead == "revive"
+    recorded = yield from transact(lambda: record_leased(arrival, held, to, revive=revive), None)
     if isinstance(recorded, EventResult):
         return (recorded,)
-    yield Acknowledge(EventResult(outcome=Outcome.QUEUED, event_id=arrival.key.event_id, state=State.LEASED))
-    outcome = yield from run_claim(endpoint, recorded, inbox.running)
+    yield Acknowledge(_leased(arrival))
+    try:
+        outcome = yield from run_claim(endpoint, recorded, inbox.running)
+    except InboxError as error:
+        # Recorded and committed: ours to retry, whatever this run met.
+        events.CLAIMS_GIVEN_BACK.log(endpoint.name, error, 1)
+        inbox.lease.give_back_later(recorded, inbox.running.processing(endpoint))
+        return (_leased(arrival),)
+    except GeneratorExit:  # this process stops, or met a defect
+        inbox.lease.give_back_later(recorded, inbox.running.processing(endpoint))
+        raise
     return (_ran(arrival, outcome),)
+
+
+def _leased(arrival: Arrival) -> EventResult:
+    return EventResult(outcome=Outcome.QUEUED, event_id=arrival.key.event_id, state=State.LEASED)
 
 
 def _ran(arrival: Arrival, outcome: RunOutcome) -> EventResult:

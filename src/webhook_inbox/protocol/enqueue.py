@@ -69,7 +69,9 @@ def is_known(arrival: Arrival, to: Recording) -> Plan[bool]:
     return first is not None
 
 
-def record_leased(arrival: Arrival, worker_id: WorkerId, to: Recording) -> Plan[Claim | EventResult]:
+def record_leased(
+    arrival: Arrival, worker_id: WorkerId, to: Recording, *, revive: bool = False
+) -> Plan[Claim | EventResult]:
     """
     Record one event born claimed by *worker_id*: attempt 1 counted, token 1, committed before any work (P-COUNT).
 
@@ -85,7 +87,7 @@ def record_leased(arrival: Arrival, worker_id: WorkerId, to: Recording) -> Plan[
     params = {**record_params(arrival, open_=False), "wait_ms": to.wait_ms, "worker_id": worker_id}
     recorded = yield One(to.sql.record_leased, params)
     if recorded is None:
-        result = yield from duplicate_of(arrival, to)
+        result = yield from _duplicate(arrival, to, frozenset({arrival.key.endpoint} if revive else ()))
         yield Commit()
         return result
     yield Commit()

@@ -119,18 +119,6 @@ def claim(wanted: Sequence[Wanted], worker_id: WorkerId, sql: Statements) -> Pla
     return tuple(Claim.of(row, worker_id) for row in rows)
 
 
-def next_due(endpoints: Sequence[str], sql: Statements) -> Plan[float | None]:
-    """
-    Give the seconds until the next event of *endpoints* is due, below 0 where one is overdue; None where
-    there is none.
-    """
-    yield _begin(sql)
-    row = yield One(sql.next_due, {"endpoints": list(endpoints)})
-    yield Rollback()
-    seconds: float | None = row[0]
-    return seconds
-
-
 def reap(crashes_max: int, sql: Statements) -> Plan[tuple[Returned, ...]]:
     """
     Take back the events of workers whose lease has ended.
@@ -142,7 +130,7 @@ def reap(crashes_max: int, sql: Statements) -> Plan[tuple[Returned, ...]]:
     yield All(sql.forget_workers, {"seconds": FORGET_AFTER_SECONDS})
     yield Commit()
     return tuple(
-        Returned(endpoint=row[1], event_id=row[2], state=State(row[3]), worker=row[4]) for row in rows
+        Returned(endpoint=row[0], event_id=row[1], state=State(row[2]), worker=row[3]) for row in rows
     )
 
 

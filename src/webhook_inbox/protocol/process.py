@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -26,6 +26,7 @@ from webhook_inbox.errors import (
     HandlerError,
     HandlerNotYetError,
     HandlerTimeoutError,
+    KeyBusyError,
     TransactionEndedError,
 )
 from webhook_inbox.model.claim import Claim, Retry
@@ -52,6 +53,8 @@ from webhook_inbox.sql.statements import Statements
 
 # A batch commits what it has after this long, so that a slow event does not hold its mates' effects back.
 BATCH_SECONDS_MAX = 1.0
+# ... and waits no longer than this for a row that somebody has locked.
+BATCH_WAIT_SECONDS = 0.2
 
 
 class RunOutcome(StrEnum):
@@ -87,11 +90,16 @@ class Processing:
     keep_body: bool = True
 
     @property
+    def wait_ms(self) -> int:
+        """Give the lock timeout; 0 would mean "wait for ever"."""
+        return max(1, round(self.wait_seconds * 1000))
+
+    @property
     def begin(self) -> Begin:
         """Give the step that opens a transaction under these limits."""
         # The server's limit comes a second after ours, which can say better what happened.
         limit = self.handler_seconds_max + 1
-        params = {"handler_ms": round(limit * 1000), "wait_ms": round(self.wait_seconds * 1000)}
+        params = {"handler_ms": round(limit * 1000), "wait_ms": self.wait_ms}
         return Begin(self.sql.begin, params, seconds_max=limit)
 
 
@@ -151,6 +159,7 @@ def process_batch(batch: Sequence[Work], to: Processing) -> Plan[tuple[RunOutcom
 
     Promises: P-FENCE, P-ONCE, P-FLOW.
     """
+    to = replace(to, wait_seconds=min(to.wait_seconds, BATCH_WAIT_SECONDS))
     before = yield to.begin
     ends_at = time.monotonic() + BATCH_SECONDS_MAX
     outcomes: list[RunOutcome | HandlerError] = []
@@ -235,14 +244,16 @@ def fail(
     return RunOutcome(failed[0])
 
 
-def give_back(claims: Sequence[Claim], to: Processing, *, retry_in_seconds: float = 0.0) -> Plan[int]:
+def give_back(
+    claims: Sequence[Claim], to: Processing, *, retry_in_seconds: float = 0.0
+) -> Plan[frozenset[int]]:
     """
-    Give claims back unrun, without cost.
+    Give claims of one incarnation back unrun, without cost.
 
     Returns:
-        How many were still ours.
+        The rows that are still held because somebody has locked them; try these again.
 
-    Promises: P-COUNT, P-FENCE.
+    Promises: P-COUNT, P-FENCE, P-FLOW.
     """
     yield to.begin
     rows: list[Row] = yield All(
@@ -255,7 +266,7 @@ def give_back(claims: Sequence[Claim], to: Processing, *, retry_in_seconds: floa
         },
     )
     yield Commit()
-    return len(rows)
+    return frozenset(row[0] for row in rows)
 
 
 def _process_within(work: Work, lock_timeout: str, to: Processing) -> Plan[RunOutcome | HandlerError]:
@@ -264,6 +275,10 @@ def _process_within(work: Work, lock_timeout: str, to: Processing) -> Plan[RunOu
         if not (yield from _open(work.claim, lock_timeout, to)):
             yield Release()
             return RunOutcome.LEASE_LOST
+    except KeyBusyError:  # somebody has locked its row: it waits by itself, not here
+        yield RollbackTo()
+        return RunOutcome.NOT_RUN
+    try:
         steering, _ = yield from _run(work, to)
         if steering is None:
             yield from _settle(
@@ -286,8 +301,10 @@ def _process_within(work: Work, lock_timeout: str, to: Processing) -> Plan[RunOu
 
 def _open(claim: Claim, lock_timeout: str, to: Processing) -> Plan[bool]:
     if claim.order_key is not None:
-        yield One(to.sql.lock_order_key, {"endpoint": claim.event.endpoint, "order_key": claim.order_key})
-    return (yield One(to.sql.open_claimed, {**claim.fence, "lock_timeout": lock_timeout})) is not None
+        key = {"endpoint": claim.event.endpoint, "order_key": claim.order_key}
+        yield One(to.sql.lock_order_key, {**key, "wait_ms": to.wait_ms})
+    waits = {"wait_ms": to.wait_ms, "lock_timeout": lock_timeout}
+    return (yield One(to.sql.open_claimed, {**claim.fence, **waits})) is not None
 
 
 def _run(work: Work, to: Processing) -> Plan[tuple[Steering | None, tuple[Review, ...]]]:

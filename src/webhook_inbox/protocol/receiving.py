@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from webhook_inbox.errors import HandlerError, HandlerNotYetError, InboxError, KeyBusyError
-from webhook_inbox.model.claim import WorkerId
+from webhook_inbox.model.claim import Claim, WorkerId
 from webhook_inbox.model.event import EventKey
 from webhook_inbox.model.failure import describe
 from webhook_inbox.protocol.endpoint import EndpointPlan
+from webhook_inbox.protocol.process import Processing
 from webhook_inbox.protocol.run import Running
 from webhook_inbox.sql.statements import Statements
 from webhook_inbox.telemetry import events
@@ -33,8 +34,15 @@ class LeaseHolder(Protocol):
     def seconds(self) -> float: ...  # noqa: D102
     @property
     def held(self) -> WorkerId | None: ...  # noqa: D102
-    def began(self, worker_id: WorkerId, began_at: float) -> None:
-        """Hold a lease whose registration was begun at *began_at* (monotonic seconds), and renew it from now on."""
+    def began(self, worker_id: WorkerId, began_at: float) -> WorkerId:
+        """
+        Hold a lease whose registration was begun at *began_at* (monotonic seconds), and renew it from now on, unless
+        another one came first; give the one that is held.
+        """
+        ...
+
+    def give_back_later(self, claim: Claim, to: Processing) -> None:
+        """Give *claim*, whose run ended without a verdict, back as soon as the database lets us."""
         ...
 
 

@@ -237,21 +237,24 @@ def _told(endpoint: EndpointPlan, claim: Claim, outcome: RunOutcome, running: Ru
         case RunOutcome.LEASE_LOST:
             events.CLAIM_LOST.log(endpoint.name, json.dumps(claim.event.id), claim.token)
         case RunOutcome.DEAD:
-            events.EVENT_DEAD.log(endpoint.name, json.dumps(claim.event.id))
-            running.dead(
-                endpoint.name, EventResult(outcome=Outcome.DEAD, event_id=claim.event.id, state=State.DEAD)
-            )
+            told_dead(endpoint.name, claim.event.id, running)
         case _:
             pass
     return outcome
 
 
+def told_dead(endpoint: str, event_id: str, running: Running) -> None:
+    """Tell of an event that was committed as dead, in the log and to the user's hook."""
+    events.EVENT_DEAD.log(endpoint, json.dumps(event_id))
+    running.dead(endpoint, EventResult(outcome=Outcome.DEAD, event_id=event_id, state=State.DEAD))
+
+
 def _set_handler(endpoint: EndpointPlan, claims: Sequence[Claim]) -> Handler | None:
     """Give the set-based handler that all *claims* share, if there is one."""
-    found = {endpoint.handlers.matching(claim.event.type) for claim in claims}
-    if len(found) != 1:
+    # Compared, not hashed: a callable object need not be hashable.
+    handlers, *others = (endpoint.handlers.matching(claim.event.type) for claim in claims)
+    if any(other != handlers for other in others):
         return None
-    handlers = next(iter(found))
     return handlers[0] if len(handlers) == 1 and handlers[0].batch else None
 
 

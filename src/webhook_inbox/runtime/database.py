@@ -30,11 +30,13 @@ class Drivers:
         dsn: For sessions of our own beside the pool: the heartbeat's and the listener's.
         threads: For ``def`` handlers and synchronous callers, or None.
         loops: For ``async def`` handlers, or None.
+        connections_max: Of the pool that the user gave; None where we make one.
     """
 
     dsn: str
     threads: Driver | None
     loops: AsyncDriver | None
+    connections_max: int | None = None
 
 
 def drivers_for(database: Database | None, *, settings: Settings, probe: Probe) -> Drivers:
@@ -55,13 +57,17 @@ def drivers_for(database: Database | None, *, settings: Settings, probe: Probe) 
             )
         case ConnectionPool():
             return Drivers(
-                dsn=_dsn_of(given), threads=PsycopgDriver(given, settings=settings, probe=probe), loops=None
+                dsn=_dsn_of(given),
+                threads=PsycopgDriver(given, settings=settings, probe=probe),
+                loops=None,
+                connections_max=given.max_size,
             )
         case AsyncConnectionPool():
             return Drivers(
                 dsn=_dsn_of(given),
                 threads=None,
                 loops=AsyncPsycopgDriver(given, settings=settings, probe=probe),
+                connections_max=given.max_size,
             )
         case _:
             kind = type(given).__qualname__

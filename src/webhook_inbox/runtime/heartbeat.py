@@ -11,15 +11,18 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 
 from webhook_inbox.drivers.driver import Driver
 from webhook_inbox.errors import InboxError
-from webhook_inbox.model.claim import WorkerId
+from webhook_inbox.model.claim import Claim, WorkerId
 from webhook_inbox.protocol.lease import end, renew
+from webhook_inbox.protocol.process import Processing, give_back
 from webhook_inbox.sql.statements import Statements
 from webhook_inbox.telemetry import events
 
 _RENEWALS_A_LEASE = 4
+_GIVE_BACK_SECONDS = 1.0
 
 
 class Heartbeat:
@@ -41,7 +44,9 @@ class Heartbeat:
         self._lock = threading.Lock()
         self._worker_id: WorkerId | None = None
         self._trusted_until = 0.0
+        self._left: list[tuple[Claim, Processing]] = []
         self._stop = threading.Event()
+        self._wake = threading.Event()
         self._thread: threading.Thread | None = None
 
     @property
@@ -60,9 +65,17 @@ class Heartbeat:
         with self._lock:
             return self._worker_id if time.monotonic() < self._trusted_until else None
 
-    def began(self, worker_id: WorkerId, began_at: float) -> None:
-        """Hold a lease whose registration was begun at *began_at* (monotonic seconds), and renew it from now on."""
+    def began(self, worker_id: WorkerId, began_at: float) -> WorkerId:
+        """
+        Hold a lease whose registration was begun at *began_at* (monotonic seconds), and renew it from now on; unless
+        another one came first.
+
+        Returns:
+            The incarnation that is held.
+        """
         with self._lock:
+            if self._worker_id is not None and time.monotonic() < self._trusted_until:
+                return self._worker_id
             self._worker_id, self._trusted_until = worker_id, began_at + self._seconds
             if self._thread is None or not self._thread.is_alive():
                 self._stop.clear()
@@ -70,10 +83,21 @@ class Heartbeat:
                     target=self._beat, name="webhook-inbox-heartbeat", daemon=True
                 )
                 self._thread.start()
+            return worker_id
+
+    def give_back_later(self, claim: Claim, to: Processing) -> None:
+        """
+        Give *claim*, whose run ended without a verdict, back as soon as the database lets us; without cost, as it was
+        not the event's fault.
+        """
+        with self._lock:
+            self._left.append((claim, to))
+        self._wake.set()
 
     def stop(self, *, forget: bool) -> None:
         """End the thread; *forget* gives the lease up at once, for a worker that holds nothing any more."""
         self._stop.set()
+        self._wake.set()
         thread = self._thread
         if thread is not None:
             thread.join(timeout=1.0)  # it may hang on a server that does not answer; it is a daemon
@@ -90,10 +114,28 @@ class Heartbeat:
     def _beat(self) -> None:
         driver = self._make_driver()
         try:
-            while not self._stop.wait(self._seconds / _RENEWALS_A_LEASE):
-                self._renew(driver)
+            while not self._stop.is_set():
+                pause = self._seconds / _RENEWALS_A_LEASE
+                self._wake.wait(min(pause, _GIVE_BACK_SECONDS) if self._left else pause)
+                self._wake.clear()
+                if not self._stop.is_set():
+                    self._renew(driver)
+                    self._give_back(driver)
         finally:
             driver.close()
+
+    def _give_back(self, driver: Driver) -> None:
+        with self._lock:
+            left, self._left = self._left, []
+        for claim, to in left:
+            held: frozenset[int] = frozenset({claim.id})
+            try:
+                held = driver.run(partial(give_back, [claim], to))
+            except InboxError as error:
+                events.LEASE_NOT_RENEWED.log(self._name, error)
+            if held:
+                with self._lock:
+                    self._left.append((claim, to))
 
     def _renew(self, driver: Driver) -> None:
         with self._lock:
@@ -110,5 +152,5 @@ class Heartbeat:
             if not renewed and self._worker_id == worker_id:
                 events.LEASE_GONE.log(self._name)
                 self._worker_id, self._trusted_until = None, 0.0
-            elif renewed:
+            elif renewed and self._worker_id == worker_id:
                 self._trusted_until = max(self._trusted_until, began_at + self._seconds)

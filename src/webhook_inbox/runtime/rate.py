@@ -27,6 +27,11 @@ class Rate:
         self._tokens, self._filled_at = min(max(1.0, self._per_second), filled), now
         return min(wanted, int(self._tokens))
 
+    @property
+    def seconds_until_next(self) -> float:
+        """Give how long until one more event may begin, as of the last time that was asked for; 0: at once."""
+        return max(0.0, (1.0 - self._tokens) / self._per_second) if self._per_second > 0 else 0.0
+
     def spend(self, begun: int) -> None:
         """Take *begun* events out of the bucket."""
         if self._per_second > 0:

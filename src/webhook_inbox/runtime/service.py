@@ -158,10 +158,14 @@ class Service:
         Returns:
             How many runs came to what.
         """
-        flows = self._flows_on(drivers, threads_max=self._settings.connections_max)
+        connections_max = min(
+            self._settings.connections_max, drivers.connections_max or self._settings.connections_max
+        )
+        settings = self._settings.with_overrides({"connections_max": connections_max})
+        flows = self._flows_on(drivers, threads_max=connections_max)
         heartbeat = self._new_heartbeat()
         worker = Worker(
-            flows, endpoints=endpoints, running=self._running, heartbeat=heartbeat, settings=self._settings
+            flows, endpoints=endpoints, running=self._running, heartbeat=heartbeat, settings=settings
         )
         self._worker = worker
         listener = Listener(drivers.dsn, channel_of(self._inbox.schema), self._sql, worker.wake)

@@ -67,6 +67,7 @@ class Listener:
             await conn.execute(listen(self._channel))
             while True:
                 await self._prove(conn)
+                self._wake()  # for what came before we listened, and for what the proof has swallowed
                 async for _ in conn.notifies(timeout=PROOF_SECONDS):
                     self._wake()
         finally:

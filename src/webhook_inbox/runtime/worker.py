@@ -1,11 +1,10 @@
 """
 Work off what is due: claim, run, settle, until told to stop.
 
-One round: hold a lease; take back what the dead left; claim as much as there are free slots for; start it;
+One round: hold a lease; take back what the dead left; claim as much as there are places for; start it;
 rest until something happens. An idle round is one short transaction; while nothing is due, nothing is open.
 
-*Fairness.* Slots are connections. An endpoint may fill all but one for each other endpoint, so a backlog,
-however long, and a handler, however slow, leave the others a place (P-FLOW).
+*Fairness.* See ``runtime/places.py`` (P-FLOW).
 
 *Alone.* An event under which a worker died is run when nothing else runs in this process, and nothing else is
 begun before it ends: if it kills again, it takes nobody with it.
@@ -26,23 +25,25 @@ from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from webhook_inbox.errors import InboxError, StoreUnavailableError
+from webhook_inbox.drivers.failures import caused_by
+from webhook_inbox.errors import HandlerFailedError, InboxError
 from webhook_inbox.model.claim import Claim, WorkerId
 from webhook_inbox.model.failure import describe
 from webhook_inbox.model.settings import Settings
+from webhook_inbox.model.states import State
 from webhook_inbox.protocol.endpoint import EndpointPlan
 from webhook_inbox.protocol.flow import Flow, Transact
-from webhook_inbox.protocol.lease import Wanted, claim, next_due, reap, register
+from webhook_inbox.protocol.lease import Wanted, claim, reap, register
 from webhook_inbox.protocol.process import RunOutcome, give_back
-from webhook_inbox.protocol.run import Running, fail_claim, run_claims
+from webhook_inbox.protocol.run import Running, fail_claim, run_claims, told_dead
 from webhook_inbox.protocol.steps import Plan
 from webhook_inbox.runtime.flows import AsyncFlows
 from webhook_inbox.runtime.heartbeat import Heartbeat
+from webhook_inbox.runtime.places import Places
 from webhook_inbox.runtime.rate import Rate
 from webhook_inbox.telemetry import events
 
 _BACKOFF_SECONDS_MAX = 5.0
-_RESERVED_CONNECTIONS = 2
 _LOSSES_MAX = 3
 T = TypeVar("T")
 
@@ -76,7 +77,10 @@ class Worker:
         self._wakened = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        self._active: Counter[str] = Counter()
+        self._places = Places(settings.connections_max)
+        self._hungry: set[str] = set()
+        self._asked_all = False
+        self._runs_alone = False
         self._alone: deque[tuple[EndpointPlan, Claim]] = deque()
         self._to_give_back: list[Claim] = []
         self._losses: Counter[int] = Counter()
@@ -98,9 +102,11 @@ class Worker:
         try:
             while not stop.is_set():
                 try:
+                    # What ends while we look may let others of its key go first: then we look once more.
+                    idle = not self._busy
                     claimed = await self._round()
                     backoff = 0.0
-                    if drain and not claimed and not self._busy and not await self._anything_due():
+                    if drain and idle and not claimed and self._asked_all and not self._busy:
                         return
                 except Exception as error:  # noqa: BLE001 - whatever it is, a worker goes on by itself
                     backoff = min(_BACKOFF_SECONDS_MAX, backoff * 2 or 0.1)
@@ -108,29 +114,35 @@ class Worker:
                     events.WORKER_WAITS.log(self._running.worker, shown, round(backoff, 1))
                     claimed = 0
                 if not claimed:
-                    await self._rest(stopping, backoff or self._settings.poll_seconds)
+                    await self._rest(stopping, backoff or self._pause_seconds)
         finally:
             stopping.cancel()
             await self._finish()
 
     @property
     def _busy(self) -> bool:
-        return bool(self._tasks or self._alone or self._to_give_back)
+        return bool(self._tasks or self._alone or self._to_give_back or not self._places.empty)
+
+    @property
+    def _pause_seconds(self) -> float:
+        """Give how long to wait for the next look: until the poll is due, or the next event of a bounded rate."""
+        waits = [rate.seconds_until_next for rate in self._rates.values()]
+        return min([self._settings.poll_seconds, *(seconds for seconds in waits if seconds > 0)])
 
     async def _round(self) -> int:
+        """Begin what can be begun; give the number of events claimed."""
         worker_id = await self._lease()
         await self._give_back_left(worker_id)
         await self._reap_sometimes()
-        if self._alone:
-            if not self._tasks:
-                endpoint, event = self._alone.popleft()
-                self._start(endpoint, [event])
+        self._fill()
+        if self._alone or self._runs_alone:
             return 0
         wanted = self._wanted()
         if not wanted:
             return 0
         claims = await self._transact(lambda: claim(wanted, worker_id, self._running.sql))
         self._begin(claims)
+        self._fill()
         return len(claims)
 
     async def _lease(self) -> WorkerId:
@@ -142,19 +154,23 @@ class Worker:
         worker_id = await self._transact(
             lambda: register(self._running.worker, self._heartbeat.seconds, self._running.sql)
         )
-        self._heartbeat.began(worker_id, began_at)
         self._to_give_back.clear()
-        return worker_id
+        return self._heartbeat.began(worker_id, began_at)
 
     async def _give_back_left(self, worker_id: WorkerId) -> None:
-        """Give back, without cost, what was claimed when the database went away."""
-        claims = [each for each in self._to_give_back if each.worker_id == worker_id]
-        if claims:
-            to = self._running.processing(self._endpoints()[0])
-            losses = max(self._losses[each.id] for each in claims)
-            delay = min(_BACKOFF_SECONDS_MAX, losses * random.random())  # noqa: S311 - jitter, not a secret
-            await self._transact(lambda: give_back(claims, to, retry_in_seconds=delay))
-        self._to_give_back.clear()
+        """Give back, without cost, what was claimed when the database went away; what is locked, the next time."""
+        given_up, self._to_give_back = self._to_give_back, []
+        claims = [each for each in given_up if each.worker_id == worker_id]
+        if not claims:
+            return
+        to = self._running.processing(self._endpoints()[0])
+        losses = max(self._losses[each.id] for each in claims)
+        delay = min(_BACKOFF_SECONDS_MAX, losses * random.random())  # noqa: S311 - jitter, not a secret
+        left = frozenset(each.id for each in claims)
+        try:
+            left = await self._transact(lambda: give_back(claims, to, retry_in_seconds=delay))
+        finally:
+            self._to_give_back.extend(each for each in claims if each.id in left)
 
     async def _reap_sometimes(self) -> None:
         if time.monotonic() < self._reap_at:
@@ -163,18 +179,21 @@ class Worker:
         returned = await self._transact(lambda: reap(self._settings.crashes_max, self._running.sql))
         for each in returned:
             events.CLAIM_EXPIRED.log(each.endpoint, each.worker, json.dumps(each.event_id), each.state)
+            if each.state is State.DEAD:
+                told_dead(each.endpoint, each.event_id, self._running)
 
     def _wanted(self) -> list[Wanted]:
+        """Ask for as much as there are places for; for a little where nothing came the last time."""
         endpoints = self._endpoints()
-        slots = max(1, self._settings.connections_max - _RESERVED_CONNECTIONS)
-        free = slots - len(self._tasks)
         wanted = []
         for endpoint in endpoints:
-            share = max(1, min(endpoint.settings.concurrency_max, slots - (len(endpoints) - 1)))
-            room = min(share - self._active[endpoint.name], free)
+            room = 0 if self._places.waits(endpoint) else self._places.free(endpoint, len(endpoints))
+            if endpoint.name not in self._hungry:
+                room = min(1, room)
             limit = self._rate(endpoint).allowed(room * endpoint.settings.batch_events_max)
-            if room > 0 and limit > 0:
+            if limit > 0:
                 wanted.append(Wanted(endpoint=endpoint.name, limit=limit, hold_seconds=endpoint.hold_seconds))
+        self._asked_all = len(wanted) == len(endpoints)
         return wanted
 
     def _rate(self, endpoint: EndpointPlan) -> Rate:
@@ -182,37 +201,46 @@ class Worker:
 
     def _begin(self, claims: Sequence[Claim]) -> None:
         plans = {endpoint.name: endpoint for endpoint in self._endpoints()}
-        by_endpoint: dict[str, list[Claim]] = {}
-        for each in claims:
-            if each.solitary:
-                self._alone.append((plans[each.event.endpoint], each))
-            else:
-                by_endpoint.setdefault(each.event.endpoint, []).append(each)
-        for name, due in by_endpoint.items():
-            self._rate(plans[name]).spend(len(due))
-            for together in self._parted(plans[name], due):
-                self._start(plans[name], together)
+        self._hungry = {each.event.endpoint for each in claims}
+        for name in self._hungry:
+            endpoint = plans[name]
+            due = [each for each in claims if each.event.endpoint == name]
+            self._rate(endpoint).spend(len(due))
+            self._alone.extend((endpoint, each) for each in due if each.solitary)
+            parts = self._parted(endpoint, [each for each in due if not each.solitary], len(plans))
+            self._places.add(endpoint, parts)
 
-    def _parted(self, endpoint: EndpointPlan, due: list[Claim]) -> list[list[Claim]]:
+    def _parted(self, endpoint: EndpointPlan, due: list[Claim], among: int) -> list[list[Claim]]:
         """
         One event a transaction while that is enough; more share one as the backlog grows. What lost its
         database runs apart.
         """
-        slots = max(1, self._settings.connections_max - _RESERVED_CONNECTIONS)
-        room = max(1, min(endpoint.settings.concurrency_max, slots) - self._active[endpoint.name])
+        room = max(1, self._places.free(endpoint, among))
         apart = [[each] for each in due if self._losses[each.id]]
         rest = [each for each in due if not self._losses[each.id]]
         size = max(1, min(endpoint.settings.batch_events_max, -(-len(rest) // room)))
         return apart + [rest[start : start + size] for start in range(0, len(rest), size)]
 
+    def _fill(self) -> None:
+        """Begin what there is a place for; nothing beside an event that runs alone."""
+        if self._alone:
+            if not self._tasks:
+                endpoint, event = self._alone.popleft()
+                self._places.occupy(endpoint)
+                self._start(endpoint, [event])
+                self._runs_alone = True
+            return
+        while not self._runs_alone and (next_one := self._places.take(self._endpoints())):
+            self._start(*next_one)
+
     def _start(self, endpoint: EndpointPlan, claims: list[Claim]) -> None:
-        self._active[endpoint.name] += 1
         task = asyncio.create_task(self._run(endpoint, claims))
         self._tasks.add(task)
         task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
+        self._runs_alone = False
         self._wakened.set()
 
     async def _run(self, endpoint: EndpointPlan, claims: list[Claim]) -> None:
@@ -221,35 +249,33 @@ class Worker:
             self.outcomes.update(outcomes)
             for each in claims:
                 self._losses.pop(each.id, None)
-        except StoreUnavailableError as error:
-            await self._lost(endpoint, claims, error)
         except asyncio.CancelledError:
             self._to_give_back.extend(claims)
             raise
-        except Exception as error:  # noqa: BLE001 - the lease sees to the events; the worker goes on
+        except InboxError as error:
+            await self._lost(endpoint, claims, error)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the events are given back and the worker goes on
             events.RUN_UNEXPECTED.log(endpoint.name, describe(error))
+            await self._lost(
+                endpoint, claims, caused_by(error, HandlerFailedError("the run ended unexpectedly"))
+            )
         finally:
-            self._active[endpoint.name] -= 1
+            self._places.leave(endpoint)
 
-    async def _lost(self, endpoint: EndpointPlan, claims: list[Claim], error: StoreUnavailableError) -> None:
+    async def _lost(self, endpoint: EndpointPlan, claims: list[Claim], error: InboxError) -> None:
         """
-        Give *claims* back without cost: the database was away. Unless it is one event that loses it again and
-        again: that one fails.
+        Give *claims* back without cost: the database was away, or somebody has locked the row. Unless it is one
+        event that ends its run so again and again: that one fails.
         """
         for each in claims:
             self._losses[each.id] += 1
         if len(claims) == 1 and self._losses[claims[0].id] >= _LOSSES_MAX:
-            with contextlib.suppress(StoreUnavailableError):
+            with contextlib.suppress(InboxError):
                 flow = fail_claim(endpoint, claims[0], error, 0.0, self._running)
                 self.outcomes.update([await self._flows.run(flow)])
                 return
         events.CLAIMS_GIVEN_BACK.log(endpoint.name, error, len(claims))
         self._to_give_back.extend(claims)
-
-    async def _anything_due(self) -> bool:
-        names = [endpoint.name for endpoint in self._endpoints()]
-        seconds = await self._transact(lambda: next_due(names, self._running.sql))
-        return seconds is not None and seconds <= 0
 
     async def _rest(self, stopping: asyncio.Task[bool], seconds: float) -> None:
         """Wait until there is something to do, at most *seconds*."""
@@ -266,6 +292,7 @@ class Worker:
         answers.
         """
         self._to_give_back.extend(event for _, event in self._alone)
+        self._to_give_back.extend(self._places.clear())
         self._alone.clear()
         grace = self._settings.stop_seconds_max
         ends_at = time.monotonic() + grace

@@ -56,7 +56,6 @@ class Statements:
     migration_lock: Statement
     migrations_applied: Statement
     migrations_exist: Statement
-    next_due: Statement
     notify: Statement
     open_claimed: Statement
     pause_endpoint: Statement

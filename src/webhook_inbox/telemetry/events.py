@@ -186,7 +186,7 @@ RUN_UNEXPECTED = LogEvent(
     name="run_unexpected",
     level=logging.ERROR,
     text="endpoint %s: a run ended unexpectedly: %s",
-    meaning="A defect of ours; the events come back when the lease ends. Report the exception's type and place.",
+    meaning="A defect of ours; the events are given back. Report the exception's type and place.",
 )
 WORKER_WAITS = LogEvent(
     name="worker_waits",

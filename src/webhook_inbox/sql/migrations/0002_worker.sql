@@ -22,6 +22,7 @@ CREATE INDEX inbox_leased ON {schema}.inbox (worker_id) WHERE state = 'leased';
 -- The head of a key is its oldest event that is not settled.
 CREATE INDEX inbox_order ON {schema}.inbox (endpoint, order_key, id)
     WHERE order_key IS NOT NULL AND state IN ('waiting', 'leased', 'retrying', 'dead');
+CREATE INDEX inbox_order_leased ON {schema}.inbox (endpoint, order_key) WHERE order_key IS NOT NULL AND state = 'leased';
 
 CREATE TABLE {schema}.workers (
     id             bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

@@ -1,23 +1,34 @@
 -- Claim due events, oldest due first, a bounded number per endpoint; rows that another session holds are skipped, not waited for.
--- %(endpoints)s, %(limits)s, %(hold_seconds)s (how long a dead head holds its key): arrays of equal length. Claim count (the fencing token) and attempt are raised here, and committed before any
--- work begins. Only the head of an order key is claimable, and only where nothing of that key is leased or holds it dead.
--- Returns everything a run needs, in order of (endpoint, available_at, id). Index: inbox_due. P-COUNT, P-FENCE, P-FLOW, P-CLOCK.
-WITH due AS (
-    SELECT e.name, i.id
+-- %(endpoints)s, %(limits)s, %(hold_seconds)s (how long a dead head holds its key): arrays of equal length. Claim count (the
+-- fencing token) and attempt are raised here, and committed before any work begins. Only the head of an order key is claimable,
+-- and only where nothing of that key is leased or holds it dead.
+-- statement_timestamp(): the index ends the search at what is due, which it cannot with clock_timestamp(), a volatile function.
+-- Returns everything a run needs, in order of (endpoint, available_at, id).
+-- Indexes: inbox_due, inbox_order, inbox_order_leased. P-COUNT, P-FENCE, P-FLOW, P-CLOCK.
+WITH open AS MATERIALIZED (
+    SELECT e.name, e.wanted, e.hold_seconds
     FROM unnest(%(endpoints)s::text[], %(limits)s::integer[], %(hold_seconds)s::float8[]) AS e (name, wanted, hold_seconds)
+    WHERE NOT EXISTS (SELECT FROM {schema}.endpoints paused WHERE paused.name = e.name)
+), due AS MATERIALIZED (
+    SELECT i.id
+    FROM open e
     CROSS JOIN LATERAL (
-        SELECT id FROM {schema}.inbox inbox
-        WHERE endpoint = e.name AND state IN ('waiting', 'retrying') AND available_at <= clock_timestamp()
-          AND (order_key IS NULL OR NOT EXISTS (
-              SELECT FROM {schema}.inbox other
-              WHERE other.endpoint = inbox.endpoint AND other.order_key = inbox.order_key AND other.id <> inbox.id
-                AND (other.state = 'leased'
-                     OR other.id < inbox.id AND (other.state IN ('waiting', 'retrying') OR other.state = 'dead' AND other.available_at > clock_timestamp() - make_interval(secs => e.hold_seconds)))))
+        SELECT id FROM {schema}.inbox event
+        WHERE endpoint = e.name AND state IN ('waiting', 'retrying') AND available_at <= statement_timestamp()
+          AND (order_key IS NULL OR (
+              NOT EXISTS (
+                  SELECT FROM {schema}.inbox running
+                  WHERE running.endpoint = event.endpoint AND running.order_key = event.order_key AND running.state = 'leased')
+              AND NOT EXISTS (
+                  SELECT FROM {schema}.inbox older
+                  WHERE older.endpoint = event.endpoint AND older.order_key = event.order_key AND older.id < event.id
+                    AND older.state IN ('waiting', 'retrying', 'dead')
+                    AND (older.state <> 'dead'
+                         OR older.available_at > statement_timestamp() - make_interval(secs => e.hold_seconds)))))
         ORDER BY available_at, id
         LIMIT e.wanted
         FOR UPDATE SKIP LOCKED
     ) i
-    WHERE NOT EXISTS (SELECT FROM {schema}.endpoints p WHERE p.name = e.name)
 ), claimed AS (
     UPDATE {schema}.inbox i
     SET state = 'leased', claims = claims + 1, attempts = attempts + 1, worker_id = %(worker_id)s
