@@ -48,7 +48,7 @@ def variables(verb: str, param: Any) -> list[str]:
 
 def test_the_verbs_are_these() -> None:
     """Each has a section, in this order, and no other is told of."""
-    assert list(VERBS) == ["demo", "migrate", "serve", "worker", "status", "send"]
+    assert list(VERBS) == ["demo", "dev", "migrate", "serve", "worker", "status", "send"]
     assert re.findall(r"^## (.*)$", PAGE, re.MULTILINE) == ["webhook-inbox", *VERBS]
 
 

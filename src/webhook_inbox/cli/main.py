@@ -16,6 +16,7 @@ import typer
 
 from webhook_inbox._version import __version__
 from webhook_inbox.cli.demo import demo
+from webhook_inbox.cli.dev import dev
 from webhook_inbox.cli.failures import (
     BAD,
     GOOD,
@@ -83,7 +84,7 @@ def make_app() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback(invoke_without_command=True)(_root)
-    for verb in (demo, migrate, serve, worker, status, send):
+    for verb in (demo, dev, migrate, serve, worker, status, send):
         # Not for the program's own options: WEBHOOK_INBOX_VERSION is somebody else's variable.
         app.command(context_settings={"auto_envvar_prefix": f"WEBHOOK_INBOX_{verb.__name__.upper()}"})(verb)
     return app

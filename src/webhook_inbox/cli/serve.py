@@ -26,6 +26,9 @@ def serve(
         _option("--port", metavar="N", min=0, max=65_535, help="0 takes any that is free, and says which."),
     ] = 8000,
     workers: Annotated[int, _option("--workers", metavar="N", min=1, max=256, help="Processes.")] = 1,
+    with_worker: Annotated[
+        bool, _option("--with-worker", help="Run the handlers of recorded events too, in each process.")
+    ] = False,
     concurrency_max: Annotated[
         int,
         _option(
@@ -87,6 +90,7 @@ def serve(
         log_format=form,
         log_level=log_level,
         access_log=access_log,
+        with_worker=with_worker,
         json=json,
     )
     return serve_alone(serving, inbox) if workers == 1 else serve_with_workers(serving, inbox)

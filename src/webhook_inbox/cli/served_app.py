@@ -1,5 +1,6 @@
 """
-Hold what one server process runs: the receiver on its socket, and beside it, on another one, the pages for operators.
+Hold what one server process runs: the receiver on its socket; beside it, on another one, the pages for operators; and,
+where it is asked for, a worker on connections of its own.
 
 Nothing of the operators' pages can be reached through the receiver's port, whatever is asked for there.
 """
@@ -13,15 +14,18 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import FrameType
 
 import uvicorn
 
 from webhook_inbox.cli.load import load_inbox
 from webhook_inbox.cli.logs import guard_foreign_loggers
+from webhook_inbox.cli.output import say
 from webhook_inbox.cli.sockets import bind_first_free
+from webhook_inbox.cli.stop_signals import end_soon
 from webhook_inbox.errors import InboxError
 from webhook_inbox.http.messages import Message, Receive, Scope, Send
 from webhook_inbox.inbox import Inbox
@@ -32,26 +36,45 @@ _STARTUP_FAILED = 3  # uvicorn's own code: its supervisor then stops, where any 
 
 class ServedApp:
     """
-    Serve an inbox's receiver, and its operators' pages for as long as the receiver runs.
+    Serve an inbox's receiver and, for as long as it runs, its operators' pages and a worker.
 
     Args:
         inbox: What is served.
         ops: A bound socket for the operators' pages; None: no such pages.
+        with_worker: Whether to run the handlers of recorded events too.
     """
 
-    def __init__(self, inbox: Inbox, ops: socket.socket | None) -> None:
+    def __init__(self, inbox: Inbox, ops: socket.socket | None, *, with_worker: bool) -> None:
         guard_foreign_loggers()
+        self._inbox = inbox
+        self._with_worker = with_worker
         self._receiver = inbox.asgi()
         self._ops_app = inbox.ops()
         self._ops = ops
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one ASGI scope."""
-        if scope["type"] == "lifespan" and self._ops is not None:
-            receive = _then_stop(receive, *self._start_ops(self._ops))
+        if scope["type"] == "lifespan":
+            if self._ops is not None:
+                receive = _then_stop(receive, self._start_ops(self._ops))
+            if self._with_worker:
+                receive = _then_stop(receive, self._start_worker())
         await self._receiver(scope, receive, send)
 
-    def _start_ops(self, listener: socket.socket) -> tuple[uvicorn.Server, asyncio.Task[None]]:
+    def _start_worker(self) -> Callable[[], Awaitable[object]]:
+        """Work from now on; the first signal stops it, while the server still finishes its deliveries."""
+        loop, stop = asyncio.get_running_loop(), asyncio.Event()
+        working = asyncio.create_task(self._inbox.work(stop=stop))
+        _also_at_signals(lambda: loop.call_soon_threadsafe(stop.set))
+
+        async def end() -> None:
+            stop.set()
+            await asyncio.wait({working})
+            end_soon()
+
+        return end
+
+    def _start_ops(self, listener: socket.socket) -> Callable[[], Awaitable[object]]:
         config = uvicorn.Config(
             self._ops_app,
             lifespan="off",
@@ -64,20 +87,40 @@ class ServedApp:
             http="webhook_inbox.cli.head_guard:GuardedHttp",
         )
         server = _ServerBeside(config)
-        return server, asyncio.create_task(server.serve(sockets=[listener]))
+        serving = asyncio.create_task(server.serve(sockets=[listener]))
+
+        async def end() -> None:
+            server.should_exit = True
+            await serving
+
+        return end
 
 
-def _then_stop(receive: Receive, server: uvicorn.Server, task: asyncio.Task[None]) -> Receive:
-    """Stop *server* when *receive* says that the process stops, before others hear it: the loop ends soon after."""
+def _then_stop(receive: Receive, end: Callable[[], Awaitable[object]]) -> Receive:
+    """Await *end* when *receive* says that the process stops, before others hear it: the loop ends soon after."""
 
     async def received() -> Message:
         message = await receive()
         if message["type"] == "lifespan.shutdown":
-            server.should_exit = True
-            await task
+            await end()
         return message
 
     return received
+
+
+def _also_at_signals(stop: Callable[[], object]) -> None:
+    """Call *stop* too when a signal tells this process to stop; the server's own handlers are in place by now."""
+    if threading.current_thread() is not threading.main_thread():
+        return
+    for each in (signal.SIGTERM, signal.SIGINT):
+        before = signal.getsignal(each)
+
+        def both(number: int, frame: FrameType | None, before: object = before) -> None:
+            stop()
+            if callable(before):
+                before(number, frame)
+
+        signal.signal(each, both)
 
 
 class _ServerBeside(uvicorn.Server):
@@ -97,11 +140,15 @@ class WorkerApp:
         reference: The user's Inbox, as given to ``serve``.
         ops_host: Where the operators' pages listen.
         ops_ports: Each worker takes the first that is free, so that a scraper reaches every worker; none: no pages.
+        with_worker: Whether each runs the handlers of recorded events too.
+        reloading: Whether a process that does not start is started again when a file changes.
     """
 
     reference: str
     ops_host: str
     ops_ports: range
+    with_worker: bool
+    reloading: bool = False
 
     def __call__(self) -> ServedApp:
         """Give the app; a failure is told in a sentence, and ends the supervisor too."""
@@ -113,8 +160,10 @@ class WorkerApp:
             from webhook_inbox.cli.failures import report
 
             report(error)
+            if self.reloading:
+                say("it starts again when a file is saved")
             sys.exit(_STARTUP_FAILED)
-        return ServedApp(inbox, ops)
+        return ServedApp(inbox, ops, with_worker=self.with_worker)
 
 
 def _end_with_parent() -> None:

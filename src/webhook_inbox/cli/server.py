@@ -56,6 +56,7 @@ class Serving:
         log_format: Of stderr.
         log_level: Of our own logger.
         access_log: Whether a line is written for every request.
+        with_worker: Whether each process runs the handlers of recorded events too.
         json: Whether stdout tells a program where we listen.
     """
 
@@ -69,6 +70,7 @@ class Serving:
     log_format: LogFormat
     log_level: str
     access_log: bool
+    with_worker: bool
     json: bool
 
     def config(self, app: Any, inbox: Inbox, **more: Any) -> uvicorn.Config:  # noqa: ANN401 - an ASGI app, or what makes one
@@ -99,20 +101,22 @@ class Serving:
                     "endpoints": names,
                     "ops": ops,
                     "workers": self.workers,
+                    "with_worker": self.with_worker,
                     "pid": os.getpid(),
                 }
             )
             sys.stdout.flush()
         else:
             beside = f"; ops on {', '.join(ops)}" if ops else ""
-            say(f"listening on {url} for {', '.join(names)}{beside}")
+            working = "; working off what is recorded" if self.with_worker else ""
+            say(f"listening on {url} for {', '.join(names)}{beside}{working}")
 
 
 def serve_alone(serving: Serving, inbox: Inbox) -> int:
     """Serve in this process until SIGTERM or SIGINT, and finish what is under way."""
     listener = bind(serving.host, serving.port)
     ops = None if serving.ops_port is None else bind(serving.ops_host, serving.ops_port)
-    server = uvicorn.Server(serving.config(ServedApp(inbox, ops), inbox))
+    server = uvicorn.Server(serving.config(ServedApp(inbox, ops, with_worker=serving.with_worker), inbox))
 
     def stop(_signal: int, _frame: FrameType | None) -> None:
         server.should_exit = True
@@ -138,7 +142,12 @@ def serve_with_workers(serving: Serving, inbox: Inbox) -> int:
     urls = [url_of(each) for each in ops]
     for each in ops:
         each.close()  # they are free, which is what we wanted to know: the workers take them
-    app = WorkerApp(reference=serving.reference, ops_host=serving.ops_host, ops_ports=ports)
+    app = WorkerApp(
+        reference=serving.reference,
+        ops_host=serving.ops_host,
+        ops_ports=ports,
+        with_worker=serving.with_worker,
+    )
     config = serving.config(app, inbox, factory=True, workers=serving.workers)
     supervisor = _Supervisor(config, sockets=[listener])
     serving.announce(listener, urls, inbox)

@@ -65,6 +65,13 @@ def leave(code: int) -> int:
     return code
 
 
+def end_soon(*, seconds: float = 5.0) -> None:
+    """End the process in *seconds* if it has not ended by then, for instance because of a handler's thread."""
+    timer = threading.Timer(seconds, _end, [GOOD])
+    timer.daemon = True
+    timer.start()
+
+
 def _others() -> list[threading.Thread]:
     return [each for each in threading.enumerate() if each is not threading.main_thread() and not each.daemon]
 
