@@ -13,11 +13,13 @@ from pathlib import Path
 
 import psycopg
 import pytest
+import typer.main
 
 from tests.fixtures.cli import PROGRAM, SECONDS_MAX, Cli
 from webhook_inbox import __version__
+from webhook_inbox.cli.main import make_app
 
-VERBS = ["demo", "migrate", "serve", "status", "send"]
+VERBS = list(typer.main.get_command(make_app()).commands)  # type: ignore[attr-defined]  # a group has them
 UNSETTLED = """INSERT INTO webhooks.inbox (provider, endpoint, event_id, event_type, state, body_sha256, body_bytes)
                VALUES ('stripe', 'shop', 'evt_1', 'invoice.paid', 'dead', '\\x00', 0)"""
 #: What help and completion can do without.

@@ -110,9 +110,7 @@ def send(
     payloads = read_payloads(files)
     deliveries = [payload for payload in payloads for _ in range(duplicate)]
     if shuffle or seed is not None:
-        seed = random.randrange(_SEEDS) if seed is None else seed  # noqa: S311 - an order, not a key
-        random.Random(seed).shuffle(deliveries)  # noqa: S311
-        say(f"shuffled; --seed {seed} repeats this order")
+        _shuffle(deliveries, seed)
     plan = Plan(
         url=_checked(url),
         sign=_signer(source, secret, payloads[0]),
@@ -130,6 +128,13 @@ def send(
     else:
         sent.show()
     return GOOD if sent.all_acknowledged else BAD
+
+
+def _shuffle(deliveries: list[Payload], seed: int | None) -> None:
+    """Bring *deliveries* into the order that *seed* stands for, and say which seed it was."""
+    seed = random.randrange(_SEEDS) if seed is None else seed  # noqa: S311 - an order, not a key
+    random.Random(seed).shuffle(deliveries)  # noqa: S311
+    say(f"shuffled; --seed {seed} repeats this order")
 
 
 def _checked(url: str) -> str:
