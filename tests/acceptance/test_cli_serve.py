@@ -57,7 +57,7 @@ def children(process: int) -> list[int]:
 def test_deliveries_take_effect_once(shop: Cli, beside: psycopg.Connection) -> None:
     """Start, deliver, deliver again, stop: and the log has a record for each, with its facts."""
     served = shop.serve("--log-format", "json")
-    assert served.told == served.told | {
+    assert served.told == {
         "listening": f"http://127.0.0.1:{served.port}",
         "endpoints": ["shop"],
         "ops": [],
