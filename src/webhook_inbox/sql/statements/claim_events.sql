@@ -3,6 +3,7 @@
 -- fencing token) and attempt are raised here, and committed before any work begins. Only the head of an order key is claimable,
 -- and only where nothing of that key is leased or holds it dead.
 -- statement_timestamp(): the index ends the search at what is due, which it cannot with clock_timestamp(), a volatile function.
+-- ANY (ARRAY) and LIMIT 1: nobody knows beforehand how few rows a claim takes, and a planner that expects many reads whole tables.
 -- Returns everything a run needs, in order of (endpoint, available_at, id).
 -- Indexes: inbox_due, inbox_order, inbox_order_leased. P-COUNT, P-FENCE, P-FLOW, P-CLOCK.
 WITH open AS MATERIALIZED (
@@ -32,11 +33,13 @@ WITH open AS MATERIALIZED (
 ), claimed AS (
     UPDATE {schema}.inbox i
     SET state = 'leased', claims = claims + 1, attempts = attempts + 1, worker_id = %(worker_id)s
-    FROM due WHERE i.id = due.id
+    WHERE i.id = ANY (ARRAY(SELECT due.id FROM due))
     RETURNING i.*
 )
 SELECT c.id, c.claims, c.provider, c.endpoint, c.account, c.environment, c.event_id, c.event_type, c.origin, c.created_at,
        c.received_at, c.attempts, c.crashes, c.solitary, c.order_key, b.body, b.headers
 FROM claimed c
-LEFT JOIN {schema}.bodies b ON b.received_at = c.received_at AND b.id = c.id
+LEFT JOIN LATERAL (
+    SELECT bodies.body, bodies.headers FROM {schema}.bodies WHERE bodies.received_at = c.received_at AND bodies.id = c.id LIMIT 1
+) b ON true
 ORDER BY c.endpoint, c.available_at, c.id
