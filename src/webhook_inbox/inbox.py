@@ -83,7 +83,7 @@ class Inbox:
         return self._schema
 
     @property
-    def answer_seconds_max(self) -> float:
+    def request_seconds_max(self) -> float:
         """Give the seconds that a delivery may take at the slowest endpoint, from its head to its answer."""
         return max(
             each.body_seconds_max
@@ -92,11 +92,6 @@ class Inbox:
             + each.handler_seconds_max
             for each in (self._settings, *(endpoint.plan.settings for endpoint in self._endpoints.values()))
         )
-
-    @property
-    def endpoint_names(self) -> tuple[str, ...]:
-        """Give the names of the endpoints, in the order in which they were opened."""
-        return tuple(self._endpoints)
 
     @property
     def endpoint_modes(self) -> dict[str, Mode]:
@@ -207,10 +202,7 @@ class Inbox:
         )
 
     def ops(self) -> OpsApp:
-        """
-        Give the ASGI app for operators: ``/healthz``, ``/readyz``, ``/metrics``; never mount it where
-        providers reach it.
-        """
+        """Give the ASGI app for operators: ``/healthz``, ``/readyz``, ``/metrics``; keep it away from providers."""
         return OpsApp(check=self._service.check, metrics=self._metrics)
 
     async def receive(

@@ -35,7 +35,7 @@ def serve_reloading(serving: Serving, inbox: Inbox) -> int:
     config.reload_dirs = [Path.cwd()]  # uvicorn fills it in only for an app that is a string
     supervisor = WatchFilesReload(config, target=uvicorn.Server(config).run, sockets=[listener])
     serving.announce(listener, [pages_url], inbox)
-    for name in inbox.endpoint_names:
+    for name in inbox.endpoint_modes:
         say(f"  {url_of(listener)}/{name}")
     say(f"  {pages_url}/metrics, {pages_url}/healthz, {pages_url}/readyz")
     say(f"starting anew whenever a .py file in {Path.cwd().name}/ changes; Ctrl-C ends it")

@@ -19,7 +19,7 @@ def refuse_unready(inbox: Inbox, *, otherwise: str) -> None:
     Raises:
         ConfigurationError: No endpoint, or a database that cannot be used; says which command helps.
     """
-    if not inbox.endpoint_names:
+    if not inbox.endpoint_modes:
         raise ConfigurationError("the Inbox has no endpoint: open one with inbox.endpoint(...)")
 
     async def ask() -> None:

@@ -84,7 +84,7 @@ class Serving:
             limit_concurrency=self.concurrency_max,
             backlog=BACKLOG,
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
-            timeout_graceful_shutdown=math.ceil(inbox.answer_seconds_max + _DRAIN_MARGIN_SECONDS),
+            timeout_graceful_shutdown=math.ceil(inbox.request_seconds_max + _DRAIN_MARGIN_SECONDS),
             server_header=False,
             access_log=self.access_log,
             log_config=None if logging.getLogger().handlers else log,
@@ -93,7 +93,7 @@ class Serving:
 
     def announce(self, listener: socket.socket, ops: list[str], inbox: Inbox) -> None:
         """Say where we listen and for which endpoints: connections wait in the backlog from now on."""
-        url, names = url_of(listener), inbox.endpoint_names
+        url, names = url_of(listener), tuple(inbox.endpoint_modes)
         if self.json:
             tell_json(
                 {
