@@ -21,8 +21,8 @@ help:
 demo: .venv/.installed-demo ## Stripe deliveries against this inbox and three broken receivers, on a PostgreSQL of its own
 	$(BIN)/webhook-inbox demo $(ARGS)
 
-test: .venv/.installed-test ## every test, on a PostgreSQL of its own; ARGS="tests/unit -k stripe" narrows
-	$(BIN)/pytest $(ARGS)
+test: .venv/.installed-test ## every test, on PostgreSQL servers of its own; ARGS="tests/unit -k stripe" narrows
+	$(BIN)/pytest --numprocesses 3 --dist loadfile $(ARGS)
 
 check: .venv/.installed-dev ## format, lint, types, import contract: all that needs no database
 	$(BIN)/ruff format --check .

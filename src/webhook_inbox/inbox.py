@@ -290,12 +290,7 @@ class Inbox:
         await self._service.perform(lambda: pause(self._known(endpoint).name, by, self._schema))
 
     async def resume(self, endpoint: str) -> bool:
-        """
-        Run the events of *endpoint* again; False where it was not paused.
-
-        Raises:
-            StoreError: The database did not do it.
-        """
+        """Run the events of *endpoint* again; False where it was not paused. Raises as ``pause``."""
         return await self._service.perform(lambda: resume(self._known(endpoint).name, self._schema))
 
     @asynccontextmanager
