@@ -72,6 +72,8 @@ END $$;
 CREATE TRIGGER keep_book_of_new AFTER INSERT ON webhooks.inbox FOR EACH ROW EXECUTE FUNCTION keep_book_of_new();
 """
 )
+#: What an event of a type ``..._once`` leaves in the room when its deed is done.
+DEED, STOP = "done", "stopped"
 WAIT_SECONDS_MAX = 30.0
 _POLL_SECONDS = 0.005
 
@@ -158,17 +160,17 @@ class Deeds:
         with (self._room / "journal").open("a", encoding="utf-8", buffering=1) as journal:
             journal.write(line)
 
-    def first_time(self, event: Event) -> bool:
+    def first_time(self, event: Event, deed: str = DEED) -> bool:
         """Whether this event's deed is still to be done; it counts as done from now on, even if we die."""
         try:
-            (self._room / f"{event.id}.done").touch(exist_ok=False)
+            (self._room / f"{event.id}.{deed}").touch(exist_ok=False)
         except FileExistsError:
             return False
         return True
 
     def statement(self, event: Event) -> str:
         """A statement of the handler's that ends in trouble, or none."""
-        if event.type == "test.lose_once" and self.first_time(event):
+        if event.type == "test.lose_then_stop" and self.first_time(event):
             return "SELECT pg_terminate_backend(pg_backend_pid())"
         return ""
 
@@ -188,14 +190,14 @@ class Deeds:
         match event.type:
             case "test.exit":
                 os._exit(3)
-            case "test.stop_once" if self.first_time(event):
+            case "test.stop_once" | "test.lose_then_stop" if self.first_time(event, STOP):
                 os.kill(os.getpid(), signal.SIGTERM)
             case "test.fail":
                 raise ValueError("the handler is broken")
             case "test.fail_once" if self.first_time(event):
                 raise ValueError("the handler is broken for now")
             case "test.not_yet_once" if self.first_time(event):
-                raise NotYet("the order is not there yet", retry_in_seconds=0.01)
+                raise NotYet("the order is not there yet", retry_in_seconds=1e-6)
             case "test.give_up":
                 raise GiveUp("nobody can book this")
             case "test.ignore":
@@ -275,7 +277,9 @@ def async_set(deeds: Deeds) -> Callable[..., Any]:
             with deeds.told("first"):
                 await tx.conn.execute(EFFECT, (event.id, "first"))
             payload = {"event": event.id}
-            await tx.emit("EffectBooked", payload, aggregate_type="Effect", aggregate_id=event.id, event=event)
+            await tx.emit(
+                "EffectBooked", payload, aggregate_type="Effect", aggregate_id=event.id, event=event
+            )
             await tx.conn.execute(EFFECT, (event.id, "second"))
             deeds.end(event)
 

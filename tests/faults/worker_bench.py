@@ -1,14 +1,13 @@
-"""Hold what a worker test works with: a database that keeps book, workers to be started on it, and the handlers' journal."""
+"""Hold what a worker test works with: a database that keeps book, workers to be started on it, the handlers' journal."""
 
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from tests.faults.invariants import await_no_transaction, check_expected, one_ro
 from tests.faults.paths import Expected
 from tests.faults.sender import Letter, stripe_headers
 from tests.faults.server import Death, Nursery, Server
-from tests.faults.worker_app import WorkerSetup, make_worker_inbox
+from tests.faults.worker_app import DEED, STOP, WorkerSetup, make_worker_inbox
 from webhook_inbox import Inbox
 
 #: Far longer than any test: what a dead worker held stays held until the test says that its lease has ended.
@@ -142,7 +141,10 @@ class WorkerBench:
         self.connection.execute(_EXPIRE)
 
     def work_off(self) -> None:
-        """Let leases end and delays pass, and work until everything is settled."""
+        """Let leases end and delays pass, and work until all is settled; what is done once is not done any more."""
+        for event in self.expected:
+            for deed in (DEED, STOP):
+                (self.room / f"{event.event_id}.{deed}").touch()
         for _ in range(ROUNDS_MAX):
             self.expire()
             self.connection.execute(_DUE)
@@ -208,9 +210,13 @@ class WorkerBench:
         """Wait for a file that a worker leaves."""
         deadline = time.monotonic() + seconds
         while not (self.room / name).exists():
-            assert time.monotonic() < deadline, f"not within {seconds} s: {name} in {os.listdir(self.room)}"
+            assert time.monotonic() < deadline, (
+                f"not within {seconds} s: {name} in {sorted(self.room.iterdir())}"
+            )
             time.sleep(0.005)
 
     def on(self, *endpoints: str, **settings: Any) -> WorkerBench:
-        """Give the same bench with other endpoints and settings."""
-        return replace(self, endpoints=endpoints, settings={**self.settings, **settings})
+        """Work for these endpoints alone, with these settings; before anything is delivered."""
+        assert "inbox" not in self.__dict__, "the bench has an inbox already"
+        self.endpoints, self.settings = endpoints, {**self.settings, **settings}
+        return self
