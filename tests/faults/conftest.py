@@ -21,11 +21,13 @@ KILLS = int(os.environ.get("WEBHOOK_INBOX_TEST_KILLS", "5"))
 @pytest.fixture(scope="session")
 def nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nursery]:
     """Starts receivers in milliseconds."""
-    started = Nursery(lanes=4, log=tmp_path_factory.mktemp("nursery") / "log")
+    log = tmp_path_factory.mktemp("nursery") / "log"
+    started = Nursery(lanes=4, log=log)
     try:
         yield started
     finally:
         started.close()
+    assert "Traceback" not in log.read_text(), f"a receiver wrote a traceback: {log}"
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ the dying process wrote about where it died.
 
 from __future__ import annotations
 
+import random
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -19,15 +20,19 @@ from itertools import count
 
 import pytest
 
+from tests.faults.app import KINDS
 from tests.faults.bench import Bench
 from tests.faults.conftest import KILLS
-from tests.faults.paths import CASE_IDS, CASES, Expected, Path, Story, applied, stripe_letter
+from tests.faults.paths import CASE_IDS, CASES, PATHS, Expected, Path, Story, applied, stripe_letter
 from tests.faults.rivals import rival_of
 from tests.faults.sender import Letter
 from tests.faults.server import Server
 from webhook_inbox.testing.points import Passing
 
 LANES = 2
+#: Senders that are under way at once when the receiver dies.
+SENDERS = 8
+KILLS_UNDER_LOAD = 4 * KILLS
 
 
 @dataclass
@@ -135,3 +140,44 @@ def test_killed_at_every_point_each_event_takes_effect_once(
     bench.check(expected, refused=frozenset({path.first_status} & {400}))
     tally["kills"] += killed
     tally["passings of fault points killed at"] += len(passings)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.timeout(60 + 10 * KILLS)
+def test_killed_amid_many_deliveries_each_event_takes_effect_once(
+    kind: str, bench: Bench, chance: random.Random, tally: Counter[str]
+) -> None:
+    """Die where chance says while many deliveries are under way: those are settled by their resends too (P-ONCE)."""
+    names, stop = count(1), threading.Event()
+    processed = next(path for path in PATHS if path.name == "processed")
+    with bench.servers(record=True) as (server,):
+        walk = Walk(processed, kind, bench, server, names)
+        passings = walk.passings()
+
+    def deliver_until_done(_: int) -> None:
+        while not stop.is_set():
+            letter = stripe_letter(f"evt_load_{next(names)}", "test.paid", kind)
+            walk.expected.append(applied(letter))
+            bench.sender(server).deliver(letter)
+
+    def kill(number: int) -> None:
+        passing = Passing(chance.choice(passings).point, chance.randint(1, 3 * SENDERS))
+        last = stripe_letter(f"evt_last_{number}", "test.paid", kind)
+        walk.expected.append(applied(last))
+        answer = bench.sender(server).attempt(last, x_fault_point=str(passing))
+        assert server.witnessed(server.death(), passing)
+        server.start()
+        if not answer.heard:
+            bench.sender(server).deliver(last)
+
+    with bench.servers() as (server,), ThreadPoolExecutor(SENDERS) as senders:
+        under_way = [senders.submit(deliver_until_done, number) for number in range(SENDERS)]
+        try:
+            for number in range(KILLS_UNDER_LOAD):
+                kill(number)
+        finally:
+            stop.set()
+        for sender in under_way:
+            sender.result()
+    bench.check(walk.expected)
+    tally["kills amid many deliveries"] += KILLS_UNDER_LOAD

@@ -54,7 +54,7 @@ def test_a_slow_event_from_8_threads_takes_no_more_than_the_pool_and_holds_up_no
 ) -> None:
     """A handler of 2 s: 1 processed, 7 duplicates, never more sessions than the pools have; others go on (P-DUP)."""
     slow = stripe_letter("evt_slow", "test.slow", kind, seconds=2)
-    others = [stripe_letter(f"evt_other_{number}", "test.paid", kind) for number in range(20)]
+    others = [stripe_letter(f"evt_other_{number}", "test.paid", kind) for number in range(8)]
     with (
         bench.servers(connections_max=2) as (server,),
         ThreadPoolExecutor(1) as background,

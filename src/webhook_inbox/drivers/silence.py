@@ -11,6 +11,7 @@ driver, whose wait ends as with any connection that is lost: 503, the commit's f
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 import time
@@ -65,9 +66,11 @@ class Wait:
         if self._deadline is None or self.given_up or time.monotonic() < self._deadline:
             return
         self.given_up = True
-        with suppress(OSError):  # it has come to an end by itself
+        with suppress(
+            Exception
+        ):  # whatever a driver raises for a connection that has ended by itself meanwhile
             if not self._conn.closed:
-                with socket.fromfd(self._conn.fileno(), socket.AF_UNIX, socket.SOCK_STREAM) as copy:
+                with socket.socket(fileno=os.dup(self._conn.fileno())) as copy:
                     copy.shutdown(socket.SHUT_RDWR)
 
 
