@@ -6,8 +6,8 @@ rest until something happens. An idle round is one short transaction; while noth
 
 *Fairness.* See ``runtime/places.py`` (P-FLOW).
 
-*Alone.* An event under which a worker died is run when nothing else runs in this process, and nothing else is
-begun before it ends: if it kills again, it takes nobody with it.
+*Alone.* An event under which a worker died is run when nothing else runs in this process and nothing else is held by
+it, and nothing else is begun before it ends: if it kills again, it takes nobody with it, and nobody else is blamed.
 
 *The end.* Told to stop, a worker claims nothing more, waits for what is under way as long as it may, gives
 the rest back without cost, and says so in the database, so that even what could not be given back counts as
@@ -142,6 +142,7 @@ class Worker:
             return 0
         claims = await self._transact(lambda: claim(wanted, worker_id, self._running.sql))
         self._begin(claims)
+        await self._give_back_left(worker_id)
         self._fill()
         return len(claims)
 
@@ -209,6 +210,10 @@ class Worker:
             self._alone.extend((endpoint, each) for each in due if each.solitary)
             parts = self._parted(endpoint, [each for each in due if not each.solitary], len(plans))
             self._places.add(endpoint, parts)
+        if self._alone:  # whatever else is held when it kills the process would be a suspect
+            self._to_give_back.extend(self._places.clear())
+            while len(self._alone) > 1:
+                self._to_give_back.append(self._alone.pop()[1])
 
     def _parted(self, endpoint: EndpointPlan, due: list[Claim], among: int) -> list[list[Claim]]:
         """

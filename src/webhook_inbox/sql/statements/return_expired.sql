@@ -1,11 +1,16 @@
 -- Return the events of workers whose lease has ended: each counts as a crash under its event, which runs alone from now on, and
 -- is dead after %(crashes_max)s; not where the worker was told to stop, or the server itself was started again since the worker's
--- last heartbeat: that explains it, and costs no attempt. A row that is locked is still being worked on and is skipped: its
+-- last heartbeat, or the event was to run alone and the worker held others, so that it had not begun: that explains it, and costs
+-- no attempt. A row that is locked is still being worked on and is skipped: its
 -- transaction may yet commit, and then it is processed. Each run that ended so is kept in the history, from the last sign of life.
 -- Returns (endpoint, event_id, state, worker name). Index: inbox_leased. P-FENCE, P-COUNT, P-CLOCK, P-KEEP.
 WITH expired AS MATERIALIZED (
     SELECT i.id, w.name, w.heartbeat_at,
-           coalesce(NOT w.stopped AND w.heartbeat_at >= pg_postmaster_start_time(), true) AS unexplained
+           coalesce(NOT w.stopped AND w.heartbeat_at >= pg_postmaster_start_time(), true)
+           AND NOT (i.solitary AND EXISTS (
+               SELECT FROM {schema}.inbox other
+               WHERE other.worker_id = i.worker_id AND other.state = 'leased' AND other.id <> i.id
+           )) AS unexplained
     FROM {schema}.inbox i
     LEFT JOIN {schema}.workers w ON w.id = i.worker_id
     WHERE i.state = 'leased' AND (w.id IS NULL OR w.lease_ends_at < clock_timestamp())
