@@ -1,4 +1,4 @@
-"""Hold what a worker test works with: a database that keeps book, workers to be started on it, the handlers' journal."""
+"""Hold what a worker test works with: a database that keeps book, workers to be started on it, and a journal."""
 
 from __future__ import annotations
 
