@@ -18,6 +18,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import NoReturn
 
 from webhook_inbox.cli.failures import GOOD
 from webhook_inbox.cli.output import say
@@ -27,23 +29,31 @@ _SIGNALLED = 128  # what shells and supervisors add to the number of the signal 
 _THREAD_SECONDS_MAX = 0.5
 
 
+@dataclass(slots=True)
+class Ending:
+    """Hold the exit *code* of a process whose time ends before it does."""
+
+    code: int = GOOD
+
+
 @contextlib.contextmanager
-def told_to_stop(stop: Callable[[], None], *, seconds_max: float) -> Iterator[None]:
+def told_to_stop(stop: Callable[[], None], *, seconds_max: float) -> Iterator[Ending]:
     """
     Call *stop* at the first signal, from another thread; see to it that the process has ended *seconds_max* later.
 
     For the main thread. When the block ends, signals do again what they did before it; a deadline that has begun
     stays.
     """
+    ending = Ending()
     ours, heard = socket.socketpair()
     heard.setblocking(False)
     before = {each: signal.signal(each, lambda *_: None) for each in _SIGNALS}
     fd_before = signal.set_wakeup_fd(heard.fileno(), warn_on_full_buffer=False)
     threading.Thread(
-        target=_follow, args=[ours, stop, seconds_max], name="webhook-inbox-signals", daemon=True
+        target=_follow, args=[ours, stop, seconds_max, ending], name="webhook-inbox-signals", daemon=True
     ).start()
     try:
-        yield
+        yield ending
     finally:
         signal.set_wakeup_fd(fd_before)
         for each, handler in before.items():
@@ -76,7 +86,7 @@ def _others() -> list[threading.Thread]:
     return [each for each in threading.enumerate() if each is not threading.main_thread() and not each.daemon]
 
 
-def _follow(signals: socket.socket, stop: Callable[[], None], seconds_max: float) -> None:
+def _follow(signals: socket.socket, stop: Callable[[], None], seconds_max: float, ending: Ending) -> None:
     with signals:
         if _next(signals) is None:
             return
@@ -86,14 +96,14 @@ def _follow(signals: socket.socket, stop: Callable[[], None], seconds_max: float
         try:
             number = _next(signals)
         except TimeoutError:
-            number = None
+            with contextlib.suppress(OSError):
+                say("not everything ended in time; what is still held returns when its lease ends")
+            _end(ending.code)
         if number is not None:
             os._exit(_SIGNALLED + number)
-    # The block ended in time, or the time has ended; what follows it must end in time too.
+    # The block has ended in time. So must what follows it: the loop's own end, and the interpreter's.
     time.sleep(max(0.0, ends_at - time.monotonic()))
-    with contextlib.suppress(OSError):
-        say("not everything ended in time; what is still held returns when its lease ends")
-    _end(GOOD)
+    _end(ending.code)
 
 
 def _next(signals: socket.socket) -> int | None:
@@ -104,7 +114,7 @@ def _next(signals: socket.socket) -> int | None:
     return None
 
 
-def _end(code: int) -> None:
+def _end(code: int) -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):
             stream.flush()

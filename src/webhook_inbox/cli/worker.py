@@ -65,9 +65,11 @@ def _work(inbox: Inbox, *, drain: bool) -> tuple[Counter[RunOutcome], bool]:
             say(f"stopping; what is under way has {inbox.stop_seconds_max:g} s")
             loop.call_soon_threadsafe(stop.set)
 
-        with told_to_stop(ask, seconds_max=inbox.stop_seconds_max):
+        with told_to_stop(ask, seconds_max=inbox.stop_seconds_max) as ending:
             async with inbox.running():
-                return await inbox.work(stop=stop, drain=drain), stop.is_set()
+                outcomes = await inbox.work(stop=stop, drain=drain)
+            ending.code = BAD if drain and stop.is_set() else GOOD
+            return outcomes, stop.is_set()
 
     return asyncio.run(work())
 
@@ -88,12 +90,20 @@ def _announce(inbox: Inbox, *, json: bool) -> None:
 
 def _tell_counts(inbox: Inbox, outcomes: Counter[RunOutcome], *, drained: bool, json: bool) -> None:
     if json:
-        counts = {outcome.value: number for outcome, number in sorted(outcomes.items())}
-        tell_json({"worker": inbox.worker_name, "drained": drained, "runs": outcomes.total(), **counts})
+        tell_json(
+            {"worker": inbox.worker_name, "drained": drained, "runs": outcomes.total(), **_sorted(outcomes)}
+        )
     else:
         tell(f"{'nothing is due' if drained else 'stopped'}; {_counts(outcomes)}")
 
 
 def _counts(outcomes: Counter[RunOutcome]) -> str:
-    said = [f"{number} {outcome.value.replace('_', ' ')}" for outcome, number in outcomes.most_common()]
+    said = [f"{number} {name.replace('_', ' ')}" for name, number in _sorted(outcomes).items()]
     return ": ".join(filter(None, [counted(outcomes.total(), "run"), ", ".join(said)]))
+
+
+def _sorted(outcomes: Counter[RunOutcome]) -> dict[str, int]:
+    """Give the outcomes there were, the good ones first."""
+    from webhook_inbox.protocol.process import RunOutcome
+
+    return {each.value: outcomes[each] for each in RunOutcome if outcomes[each]}
