@@ -45,7 +45,8 @@ class Holder:
     async def claimed(self, *event_ids: str, event_type: str = "invoice.paid") -> tuple[Any, ...]:
         """Deliver and claim."""
         await self.box.receive(*event_ids, event_type=event_type)
-        return self.box.claim(self.box.register("mine"))
+        claims = self.box.claim(self.box.register("mine"))
+        return tuple(sorted(claims, key=lambda claim: claim.event.id))
 
     def work(self, claim: Any) -> Work:
         """A claim with its handlers."""

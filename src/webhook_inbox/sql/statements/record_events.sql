@@ -1,7 +1,8 @@
 -- Record many events and their bytes in one statement: group commit. Rows go in sorted by key, so that two recorders cannot deadlock.
 -- Parameters are arrays of equal length, one element per event; no key occurs twice.
 -- Returns (provider, endpoint, account, environment, event_id) of each row that is new; the others are duplicates. Order is not promised.
--- Waits up to wait_ms for a rival that holds one of the keys (then 55P03). Index: inbox_event_key. P-DUP, P-RAW.
+-- Waits up to wait_ms for a rival that holds one of the keys (then 55P03). A first copy that is committed is found by a plain read
+-- before: ON CONFLICT would wait for the worker that is running it. Index: inbox_event_key. P-DUP, P-RAW, P-STATE, P-FLOW.
 WITH wait AS MATERIALIZED (
     SELECT set_config('lock_timeout', %(wait_ms)s::bigint || 'ms', true)
 ), given AS MATERIALIZED (
@@ -19,6 +20,9 @@ WITH wait AS MATERIALIZED (
     SELECT provider, endpoint, account, environment, event_id, event_type, state, origin, created_at, secret_label,
            body_sha256, body_bytes, kept::jsonb, last_error, order_key
     FROM given
+    WHERE (SELECT first.id FROM {schema}.inbox first
+           WHERE first.provider = given.provider AND first.endpoint = given.endpoint AND first.account = given.account
+             AND first.environment = given.environment AND first.event_id = given.event_id) IS NULL
     ORDER BY provider, endpoint, account, environment, event_id
     ON CONFLICT (provider, endpoint, account, environment, event_id) DO NOTHING
     RETURNING id, received_at, provider, endpoint, account, environment, event_id

@@ -1,5 +1,6 @@
 -- Record an event that this process will run at once: born claimed, its first attempt counted (P-COUNT), its token 1.
--- Otherwise as record_event; returns (id, received_at), or no row where the key is taken. P-DUP, P-RAW.
+-- Otherwise as record_event; returns (id, received_at), or no row where the key is taken. A first copy that is committed is found by
+-- a plain read before: ON CONFLICT would wait for whoever is running it. Index: inbox_event_key. P-DUP, P-RAW, P-STATE, P-FLOW.
 WITH wait AS MATERIALIZED (
     SELECT set_config('lock_timeout', %(wait_ms)s::bigint || 'ms', true)
 ), event AS (
@@ -11,6 +12,9 @@ WITH wait AS MATERIALIZED (
         %(created_at)s::timestamptz, %(secret_label)s, %(body_sha256)s::bytea, %(body_bytes)s::integer, %(kept)s::jsonb,
         1, 1, %(worker_id)s::bigint
     FROM wait
+    WHERE (SELECT first.id FROM {schema}.inbox first
+           WHERE first.provider = %(provider)s AND first.endpoint = %(endpoint)s AND first.account = %(account)s
+             AND first.environment = %(environment)s AND first.event_id = %(event_id)s) IS NULL
     ON CONFLICT (provider, endpoint, account, environment, event_id) DO NOTHING
     RETURNING id, received_at
 ), stored AS (
