@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 
 pytest_plugins = [
     "tests.fixtures.cli",
     "tests.fixtures.http_servers",
     "tests.fixtures.postgres",
+    "tests.fixtures.pgbouncer",
     "tests.fixtures.programs",
     "tests.fixtures.skips",
     "tests.fixtures.tally",
@@ -16,3 +18,9 @@ pytest_plugins = [
 
 #: What only root can try (becoming another account) is no test for anybody else, rather than a skipped one.
 collect_ignore = [] if os.geteuid() == 0 else ["integration/test_embedded_as_root.py"]
+#: Nor is what needs a program that is no Python package; CI installs it (.ci/run) and leaves nothing out.
+if (
+    not shutil.which("pgbouncer", path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin")
+    and os.environ.get("CI") != "true"
+):
+    collect_ignore.append("faults/test_worker_pgbouncer.py")

@@ -35,7 +35,7 @@ _MISCOUNTED = """
 SELECT event_id, endpoint, claims, attempts, t.tokens, g.given_back FROM webhooks.inbox i
 CROSS JOIN LATERAL (SELECT count(*) AS tokens FROM tokens WHERE id = i.id) t
 CROSS JOIN LATERAL (SELECT count(*) AS given_back FROM given_back WHERE id = i.id) g
-WHERE i.claims <> t.tokens OR i.attempts <> t.tokens - g.given_back
+WHERE i.claims <> t.tokens OR i.claims > 0 AND i.attempts <> t.tokens - g.given_back
 """
 _GIVEN_BACK = """
 SELECT i.event_id, g.attempts + 1, count(*) FROM given_back g JOIN webhooks.inbox i ON i.id = g.id GROUP BY 1, 2
