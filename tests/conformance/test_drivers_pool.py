@@ -32,7 +32,7 @@ from webhook_inbox.errors import (
 )
 from webhook_inbox.model.states import Outcome
 from webhook_inbox.protocol.record import record_one
-from webhook_inbox.protocol.steps import Commit, One, Plan, Run
+from webhook_inbox.protocol.steps import Begin, Commit, One, Plan, Run
 
 Steps: TypeAlias = Generator[Any, Any, None]
 INSERT = One(statement("INSERT INTO effect VALUES (1) RETURNING n"))
@@ -163,6 +163,28 @@ def test_what_a_failed_handler_set_is_gone(bench: Bench, effects: psycopg.Connec
             bench.run(running(bench, fails))
         bench.run(committing)
     assert count(effects) == 3
+
+
+def test_what_a_plan_sets_ends_with_it(
+    open_bench: OpenBench, database: str, effects: psycopg.Connection[Any]
+) -> None:
+    """Limits and durability are local to the transaction: the session has the operator's settings again."""
+    effects.execute(f"ALTER DATABASE {effects.info.dbname} SET synchronous_commit = off")
+    bench = open_bench(database, connections_max=1)
+    names = ("statement_timeout", "idle_in_transaction_session_timeout", "lock_timeout", "synchronous_commit")
+    shown = statement(f"SELECT {', '.join(f'current_setting({name!r})' for name in names)}")
+
+    def looks() -> Plan[Any]:
+        row = yield Begin(shown)
+        yield Commit()
+        return row
+
+    before = bench.run(looks)
+    for event_id in ("evt_1", "evt_1", "evt_2"):
+        given = item(bench.handler(lambda tx, event: writes(tx.conn)), event_id=event_id)
+        bench.run(partial(record_one, given, recording()))
+        assert bench.run(looks) == before
+    assert before[3] == "off"
 
 
 def test_closing_a_driver_leaves_the_users_pool_open(
