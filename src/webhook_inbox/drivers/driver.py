@@ -33,6 +33,10 @@ class Driver(Protocol):
         """Close what this driver opened itself; a pool that the user gave stays open."""
         ...
 
+    def give_up(self) -> None:
+        """Cut the connections of plans that are under way: each ends with StoreUnavailableError, soon."""
+        ...
+
 
 class AsyncDriver(Protocol):
     """Run plans on the event loop."""
@@ -43,4 +47,8 @@ class AsyncDriver(Protocol):
 
     async def close(self) -> None:
         """Close what this driver opened itself; see ``Driver.close``."""
+        ...
+
+    def give_up(self) -> None:
+        """Cut the connections of plans that are under way; see ``Driver.give_up``."""
         ...

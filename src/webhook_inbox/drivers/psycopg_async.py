@@ -15,7 +15,12 @@ from psycopg.rows import tuple_row
 from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
 
 from webhook_inbox.drivers.failures import caused_by, handler_error, store_error
-from webhook_inbox.drivers.psycopg_settings import STALE_POOL_SQLSTATES, connect_arguments, pool_exhausted
+from webhook_inbox.drivers.psycopg_settings import (
+    CLOSE_SECONDS_MAX,
+    STALE_POOL_SQLSTATES,
+    connect_arguments,
+    pool_exhausted,
+)
 from webhook_inbox.drivers.psycopg_state import ended_by, lost, unfit
 from webhook_inbox.drivers.silence import Wait, Watch
 from webhook_inbox.drivers.walk import NotBegunError, Walk, command_text, too_long
@@ -261,7 +266,11 @@ class AsyncPsycopgDriver:
         async with self._lock:
             pool, self._pool = self._pool, None
         if pool is not None:
-            await pool.close()
+            await pool.close(timeout=CLOSE_SECONDS_MAX)
+
+    def give_up(self) -> None:
+        """Cut the connections of plans that are under way; see ``Driver.give_up``."""
+        self._watch.give_up()
 
 
 async def _execute(

@@ -15,6 +15,9 @@ from webhook_inbox.model.settings import Settings
 # neighbours in the pool.
 STALE_POOL_SQLSTATES = frozenset({"25006", "57P01", "57P02", "57P03", "57P05"})
 
+# What a pool's own threads may take to end; one that connects to a server that never answers is left behind.
+CLOSE_SECONDS_MAX = 1.0
+
 # What the user's DSN says wins. Text is exchanged as UTF-8 whatever the database's own encoding is; a peer that
 # vanished without a word is noticed within seconds, not hours.
 _DEFAULTS = {

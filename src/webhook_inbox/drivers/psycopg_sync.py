@@ -15,10 +15,15 @@ from psycopg.rows import tuple_row
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
 from webhook_inbox.drivers.failures import caused_by, handler_error, store_error
-from webhook_inbox.drivers.psycopg_settings import STALE_POOL_SQLSTATES, connect_arguments, pool_exhausted
+from webhook_inbox.drivers.psycopg_settings import (
+    CLOSE_SECONDS_MAX,
+    STALE_POOL_SQLSTATES,
+    connect_arguments,
+    pool_exhausted,
+)
 from webhook_inbox.drivers.psycopg_state import ended_by, lost, unfit
 from webhook_inbox.drivers.silence import Wait, Watch
-from webhook_inbox.drivers.walk import NotBegunError, Walk, command_text, too_long
+from webhook_inbox.drivers.walk import NotBegunError, Walk, command_text, refuse_awaitable, too_long
 from webhook_inbox.errors import InboxError, StoreUnavailableError, TransactionEndedError
 from webhook_inbox.model.settings import Settings
 from webhook_inbox.model.steering import STEERING, Steering
@@ -121,7 +126,7 @@ class PsycopgRunner:
     def _run_handler(self, step: Run) -> Steering | None:
         started = time.monotonic()
         try:
-            step.work(PsycopgSession(self._conn))
+            refuse_awaitable(step, step.work(PsycopgSession(self._conn)))
         except STEERING as steering:
             return steering
         except (KeyboardInterrupt, GeneratorExit):
@@ -244,7 +249,11 @@ class PsycopgDriver:
         with self._lock:
             pool, self._pool = self._pool, None
         if pool is not None:
-            pool.close()
+            pool.close(timeout=CLOSE_SECONDS_MAX)
+
+    def give_up(self) -> None:
+        """Cut the connections of plans that are under way; see ``Driver.give_up``."""
+        self._watch.give_up()
 
 
 def _execute(conn: psycopg.Connection[Any], statement: Statement, params: Params) -> psycopg.Cursor[Row]:

@@ -63,7 +63,12 @@ class Wait:
 
     def look(self) -> None:
         """Shut the socket down where the answer is overdue."""
-        if self._deadline is None or self.given_up or time.monotonic() < self._deadline:
+        if self._deadline is not None and time.monotonic() >= self._deadline:
+            self.give_up()
+
+    def give_up(self) -> None:
+        """Shut the socket down now."""
+        if self.given_up:
             return
         self.given_up = True
         with suppress(
@@ -97,6 +102,12 @@ class Watch:
             # Under the lock: once this plan has ended, nobody shuts down what the next one borrows.
             with self._lock:
                 self._waits.discard(wait)
+
+    def give_up(self) -> None:
+        """Give up every connection on which a plan is under way; the server rolls back what it has not committed."""
+        with self._lock:
+            for wait in self._waits:
+                wait.give_up()
 
     def _look(self) -> None:
         while True:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Generic, TypeVar, assert_never, cast
 
-from webhook_inbox.errors import HandlerTimeoutError, InboxError, StoreUnavailableError
+from webhook_inbox.errors import HandlerFailedError, HandlerTimeoutError, InboxError, StoreUnavailableError
 from webhook_inbox.protocol.probe import Probe
 from webhook_inbox.protocol.steps import (
     Plan,
@@ -108,3 +109,16 @@ def too_long(step: Run) -> HandlerTimeoutError:
     return HandlerTimeoutError(
         f"{step.name} took longer than {step.seconds_max}s (setting handler_seconds_max)"
     )
+
+
+def refuse_awaitable(step: Run, given: object) -> None:
+    """
+    Refuse the work of an ``async def`` handler on a connection that cannot await it: it would have no effect (P-ONCE).
+
+    Raises:
+        HandlerFailedError: *given* is awaitable.
+    """
+    if inspect.isawaitable(given):
+        if inspect.iscoroutine(given):
+            given.close()
+        raise HandlerFailedError(f"{step.name} is async def, but was run on a thread; nothing is applied")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, NewType
 
 from webhook_inbox.model.event import Event
 from webhook_inbox.model.headers import Headers
+from webhook_inbox.model.instants import instant
 from webhook_inbox.model.states import Origin
 
 WorkerId = NewType("WorkerId", int)
@@ -50,8 +50,8 @@ class Claim:
             id=row[6],
             type=row[7],
             origin=Origin(row[8]),
-            created_at=_utc(row[9]),
-            received_at=_utc(row[10]),
+            created_at=None if row[9] is None else instant(row[9]),
+            received_at=instant(row[10]),
             attempt=row[11],
             body=bytes(row[15]) if row[15] is not None else b"",
             headers=Headers((name, value) for name, value in row[16] or ()),
@@ -95,7 +95,3 @@ class Retry:
         """
         ceiling = min(self.backoff_seconds_max, 2.0 ** min(attempt, 64))
         return ceiling * (random.random() if chance is None else chance)  # noqa: S311 - jitter, not a secret
-
-
-def _utc(moment: datetime | None) -> datetime | None:
-    return None if moment is None else moment.astimezone(UTC)

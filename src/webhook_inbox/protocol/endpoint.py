@@ -82,6 +82,10 @@ class EndpointPlan:
         _choice(self.name, "keep", self.keep, ("body", "digest"))
         _choice(self.name, "dead_head", self.dead_head, ("hold", "skip"))
         _choice(self.name, "redelivered_dead", self.redelivered_dead, ("report", "revive"))
+        if self.redelivered_dead == "revive" and self.mode == "inline":
+            raise ConfigurationError(
+                f'endpoint {self.name}: redelivered_dead="revive" needs mode="queued" or "hybrid"; inline has no worker'
+            )
         if self.order_by is not None and self.mode != "queued":
             raise ConfigurationError(
                 f'endpoint {self.name}: order_by needs mode="queued"; in the request there is no order to keep'

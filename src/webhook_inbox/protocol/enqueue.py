@@ -18,10 +18,11 @@ from collections.abc import Sequence
 from webhook_inbox.model.arrival import Arrival
 from webhook_inbox.model.claim import Claim, Token, WorkerId
 from webhook_inbox.model.event import EventKey
+from webhook_inbox.model.instants import instant
 from webhook_inbox.model.receipt import EventResult
 from webhook_inbox.model.states import Outcome, State
 from webhook_inbox.protocol.record import duplicate_of
-from webhook_inbox.protocol.recording import Recording, instant, outcome_of, record_params
+from webhook_inbox.protocol.recording import Recording, outcome_of, record_params
 from webhook_inbox.protocol.steps import All, Commit, One, Plan, Rollback, Row
 
 # A batch waits this long for a key that is in flight elsewhere; then each row waits for itself.

@@ -67,7 +67,9 @@ def _run(
     if len(items) == 1:
         ready = yield from _prepared(items[0], to)
         return [(yield from transact(lambda: record_one(ready, to), _kind(items)))]
-    if any(handler.prepare for item in items for handler in item.handlers):
+    handlers = [handler for item in items for handler in item.handlers]
+    if any(handler.prepare for handler in handlers) or len({handler.kind for handler in handlers}) > 1:
+        # A prepare stage runs outside of every transaction, and def and async def run on different connections.
         return (yield from _run_one_by_one(endpoint, items, to, inbox))
     try:
         results: Sequence[EventResult] = yield from transact(lambda: record_batch(items, to), _kind(items))

@@ -30,18 +30,17 @@ from webhook_inbox.errors import (
     KeyBusyError,
     StatementError,
     StoreError,
-    StoreUnavailableError,
     TransactionEndedError,
 )
 from webhook_inbox.model.arrival import Arrival, storable
 from webhook_inbox.model.failure import describe
+from webhook_inbox.model.instants import instant
 from webhook_inbox.model.receipt import EventResult
 from webhook_inbox.model.states import Origin, Outcome, State
 from webhook_inbox.model.steering import GiveUp, Ignore, NotYet, Steering
 from webhook_inbox.protocol.recording import (
     Item,
     Recording,
-    instant,
     recorded_result,
     sort_key,
     unavailable_result,
@@ -193,7 +192,7 @@ def duplicate_of(arrival: Arrival, to: Recording) -> Plan[EventResult]:
     """
     first = yield One(to.sql.find_event, arrival.key.columns)
     if first is None:  # deleted between the two statements: the next redelivery starts afresh
-        raise StoreUnavailableError("the first copy of the event vanished while it was looked at")
+        raise KeyBusyError("the first copy of the event vanished while it was looked at")
     inbox_id, state, received_at, digest, origin = first
     same = bytes(digest) == arrival.digest
     if not same and not arrival.signed_id and arrival.origin == origin == Origin.DELIVERY:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from webhook_inbox.model.arrival import Arrival
@@ -13,7 +12,6 @@ from webhook_inbox.protocol.handlers import Handler
 from webhook_inbox.protocol.steps import Begin, One
 from webhook_inbox.sql.statements import Statements
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _OUTCOMES = {
     State.WAITING: Outcome.QUEUED,
     State.LEASED: Outcome.QUEUED,
@@ -104,11 +102,6 @@ def record_params(arrival: Arrival, *, open_: bool) -> dict[str, object]:
         "headers": arrival.headers_json,
         "keep_body": arrival.keep_body or not open_,
     }
-
-
-def instant(microseconds: int) -> datetime:
-    """Give the time that the server told as microseconds since 1970, aware and in UTC."""
-    return _EPOCH + timedelta(microseconds=microseconds)
 
 
 def recorded_result(arrival: Arrival) -> EventResult:

@@ -24,6 +24,11 @@ CREATE INDEX inbox_order ON {schema}.inbox (endpoint, order_key, id)
     WHERE order_key IS NOT NULL AND state IN ('waiting', 'leased', 'retrying', 'dead');
 CREATE INDEX inbox_order_leased ON {schema}.inbox (endpoint, order_key) WHERE order_key IS NOT NULL AND state = 'leased';
 
+-- The next event's id, for events that come in one statement and keep their order of arrival whatever order they are inserted in.
+-- The search_path, because a schema's name may be anything and nextval wants the sequence's as text.
+CREATE FUNCTION {schema}.next_event_id() RETURNS bigint LANGUAGE sql VOLATILE
+    SET search_path = {schema}, pg_temp AS $webhook_inbox$ SELECT nextval('inbox_id_seq') $webhook_inbox$;
+
 CREATE TABLE {schema}.workers (
     id             bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     name           text        NOT NULL,

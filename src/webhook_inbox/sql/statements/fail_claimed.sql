@@ -1,7 +1,7 @@
 -- Record that a run failed, after its rollback, if the claim is still ours and nobody has processed the event meanwhile.
 -- %(retry_in_seconds)s: from now on the server's clock. %(retry_seconds_max)s: from the first failure until it is dead.
 -- %(attempts_max)s: 0 for no limit. %(costs_attempt)s: false gives the attempt back. A dead event's available_at is when it died.
--- Returns (state, available_at), or no row. P-FENCE, P-CLOCK, P-KEEP.
+-- Returns (state,), or no row. P-FENCE, P-CLOCK, P-KEEP.
 UPDATE {schema}.inbox i
 SET state = CASE WHEN verdict.dead THEN 'dead' ELSE 'retrying' END,
     give_up_at = verdict.give_up_at,
@@ -20,4 +20,4 @@ FROM (
     ) held
 ) verdict
 WHERE i.id = verdict.id
-RETURNING i.state, i.available_at
+RETURNING i.state

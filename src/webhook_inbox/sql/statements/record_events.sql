@@ -1,4 +1,5 @@
--- Record many events and their bytes in one statement: group commit. Rows go in sorted by key, so that two recorders cannot deadlock.
+-- Record many events and their bytes in one statement: group commit. Rows go in sorted by key, so that two recorders cannot deadlock;
+-- their ids are drawn in order of arrival, which is the order that order_key keeps.
 -- Parameters are arrays of equal length, one element per event; no key occurs twice.
 -- Returns (provider, endpoint, account, environment, event_id) of each row that is new; the others are duplicates. Order is not promised.
 -- Waits up to wait_ms for a rival that holds one of the keys (then 55P03). A first copy that is committed is found by a plain read
@@ -11,18 +12,25 @@ WITH wait AS MATERIALIZED (
         %(event_type)s::text[], %(state)s::text[], %(origin)s::text[], %(created_at)s::timestamptz[], %(secret_label)s::text[],
         %(body_sha256)s::bytea[], %(body_bytes)s::integer[], %(kept)s::text[], %(last_error)s::text[], %(order_key)s::text[],
         %(body)s::bytea[], %(headers)s::text[]
-    ) AS given (provider, endpoint, account, environment, event_id, event_type, state, origin, created_at, secret_label,
-                body_sha256, body_bytes, kept, last_error, order_key, body, headers)
+    ) WITH ORDINALITY AS given (provider, endpoint, account, environment, event_id, event_type, state, origin, created_at, secret_label,
+                body_sha256, body_bytes, kept, last_error, order_key, body, headers, position)
+), numbered AS MATERIALIZED (
+    SELECT {schema}.next_event_id() AS id, arrived.*
+    FROM (
+        SELECT given.* FROM given
+        WHERE (SELECT first.id FROM {schema}.inbox first
+               WHERE first.provider = given.provider AND first.endpoint = given.endpoint AND first.account = given.account
+                 AND first.environment = given.environment AND first.event_id = given.event_id) IS NULL
+        ORDER BY position
+    ) arrived
 ), event AS (
     INSERT INTO {schema}.inbox
-        (provider, endpoint, account, environment, event_id, event_type, state, origin, created_at, secret_label,
+        (id, provider, endpoint, account, environment, event_id, event_type, state, origin, created_at, secret_label,
          body_sha256, body_bytes, kept, last_error, order_key)
-    SELECT provider, endpoint, account, environment, event_id, event_type, state, origin, created_at, secret_label,
+    OVERRIDING SYSTEM VALUE
+    SELECT id, provider, endpoint, account, environment, event_id, event_type, state, origin, created_at, secret_label,
            body_sha256, body_bytes, kept::jsonb, last_error, order_key
-    FROM given
-    WHERE (SELECT first.id FROM {schema}.inbox first
-           WHERE first.provider = given.provider AND first.endpoint = given.endpoint AND first.account = given.account
-             AND first.environment = given.environment AND first.event_id = given.event_id) IS NULL
+    FROM numbered
     ORDER BY provider, endpoint, account, environment, event_id
     ON CONFLICT (provider, endpoint, account, environment, event_id) DO NOTHING
     RETURNING id, received_at, provider, endpoint, account, environment, event_id
