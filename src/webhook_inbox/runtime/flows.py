@@ -245,6 +245,13 @@ class AsyncFlows:
         finally:
             self._free.release()
 
+    def give_up(self) -> None:
+        """Cut the connections of all plans that are under way; see ``Driver.give_up``."""
+        if self._driver is not None:
+            self._driver.give_up()
+        if self._threads is not None:
+            self._threads.give_up()
+
     def close(self) -> None:
         """Let the threads end once they are idle."""
         self._executor.shutdown(wait=False)
