@@ -186,6 +186,13 @@ class Deeds:
             (self._room / f"{event.id}.in").touch()
             time.sleep(pauses(event, "test.block"))
 
+    def pause(self, event: Event) -> float:
+        """How long the handler shall pause, in seconds."""
+        if event.type == "test.pause_once" and self.first_time(event):
+            (self._room / f"{event.id}.in").touch()
+            return pauses(event, "test.pause_once")
+        return pauses(event, "test.pause")
+
     def end(self, event: Event) -> None:
         """End as the event's type says."""
         match event.type:
@@ -225,7 +232,7 @@ def sync_handler(deeds: Deeds) -> Callable[..., Any]:
         if statement := deeds.statement(event):
             tx.conn.execute(statement)
         deeds.block(event)
-        time.sleep(pauses(event, "test.pause"))
+        time.sleep(deeds.pause(event))
         with deeds.told("second"):
             tx.conn.execute(EFFECT, (event.id, "second"))
         deeds.end(event)
@@ -245,7 +252,7 @@ def async_handler(deeds: Deeds) -> Callable[..., Any]:
         if statement := deeds.statement(event):
             await tx.conn.execute(statement)
         deeds.block(event)
-        await asyncio.sleep(pauses(event, "test.pause"))
+        await asyncio.sleep(deeds.pause(event))
         with deeds.told("second"):
             await tx.conn.execute(EFFECT, (event.id, "second"))
         deeds.end(event)
