@@ -8,10 +8,11 @@ Record now and run later: queued endpoints leave the run to a worker, hybrid one
 
 from __future__ import annotations
 
+import json
 import time
 from dataclasses import replace
 
-from webhook_inbox.errors import InboxError
+from webhook_inbox.errors import ConfigurationError, InboxError
 from webhook_inbox.model.arrival import Arrival
 from webhook_inbox.model.receipt import EventResult
 from webhook_inbox.model.states import Outcome, State
@@ -49,9 +50,11 @@ def record_hybrid(
     """
     worker_id = inbox.lease.held
     if worker_id is None:
-        seconds = inbox.lease.seconds
+        seconds, former = inbox.lease.seconds, inbox.lease.former
         began_at = time.monotonic()
-        worker_id = yield Transact(lambda: register(inbox.lease.name, seconds, inbox.sql), None)
+        worker_id = yield Transact(
+            lambda: register(inbox.lease.name, seconds, inbox.sql, instead_of=former), None
+        )
         worker_id = inbox.lease.began(worker_id, began_at)
     held = worker_id
     revive = endpoint.redelivered_dead == "revive"
@@ -88,9 +91,16 @@ def _queued(endpoint: EndpointPlan, items: list[Item]) -> tuple[Arrival, ...]:
         replace(
             item.arrival,
             keep_body=True,
-            order_key=endpoint.order_key(item.arrival.event(received_at=None, attempt=0))
-            if item.handlers
-            else None,
+            order_key=_order_key(endpoint, item.arrival) if item.handlers else None,
         )
         for item in items
     )
+
+
+def _order_key(endpoint: EndpointPlan, arrival: Arrival) -> str | None:
+    """An event that the user's function cannot place is recorded without a place: nothing authentic is refused."""
+    try:
+        return endpoint.order_key(arrival.event(received_at=None, attempt=0))
+    except ConfigurationError as error:
+        events.ORDER_KEY_FAILED.log(endpoint.name, json.dumps(arrival.key.event_id), error)
+        return None

@@ -22,8 +22,10 @@ The loser finds no row at ``open_claimed`` or ``settle_claimed`` and rolls back 
 stopped inside a transaction keeps its row lock, so nobody takes its event over until the server's idle limit
 ends that session; then its transaction cannot commit.
 
-*Explained deaths.* Where the server itself was restarted since the worker's last heartbeat, the expiry says
-nothing about the event: it costs neither an attempt nor a crash.
+*Explained deaths.* Where the server itself was restarted since the worker's last heartbeat, or the worker has said
+that the incarnation ends, the expiry says nothing about the event: it costs neither an attempt nor a crash. A worker
+that was cut off for longer than its lease says so when it comes back, and blames nobody else before the others have
+had the time to do the same.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from webhook_inbox.errors import InboxError, StoreUnavailableError
 from webhook_inbox.model.claim import Claim, WorkerId
 from webhook_inbox.model.states import State
 from webhook_inbox.protocol.steps import All, Begin, Commit, One, Plan, Rollback, Row
@@ -41,6 +44,10 @@ FORGET_AFTER_SECONDS = 3600.0
 # Our own short transactions: none of them waits for a handler.
 _BOOKKEEPING_SECONDS = 10
 _WAIT_MS = 5_000
+
+
+class ClaimsUnknownError(StoreUnavailableError):
+    """Say that events may have been claimed that nobody in this process knows of: its incarnation must end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,9 +76,18 @@ class Returned:
     worker: str
 
 
-def register(name: str, lease_seconds: float, sql: Statements) -> Plan[WorkerId]:
-    """Register a new incarnation; its lease runs from now."""
+def register(
+    name: str, lease_seconds: float, sql: Statements, *, instead_of: WorkerId | None = None
+) -> Plan[WorkerId]:
+    """
+    Register a new incarnation; its lease runs from now.
+
+    Args:
+        instead_of: One that this process held before, ended with it: what it still holds is nobody's crash (P-COUNT).
+    """
     yield _begin(sql)
+    if instead_of is not None:
+        yield One(sql.end_worker, {"worker_id": instead_of})
     row = yield One(sql.register_worker, {"name": name, "lease_seconds": lease_seconds})
     yield Commit()
     return WorkerId(row[0])
@@ -101,7 +117,8 @@ def claim(wanted: Sequence[Wanted], worker_id: WorkerId, sql: Statements) -> Pla
         At most the sum of the limits, in (endpoint, available_at, id) order.
 
     Raises:
-        StoreUnavailableError: Nothing is known to be claimed; what was, comes back when the lease ends.
+        ClaimsUnknownError: Events may be claimed; they come back when *worker_id* is ended.
+        StoreUnavailableError: Nothing is claimed.
 
     Concurrency: Any number of workers; rows that another holds are skipped, not waited for.
     """
@@ -115,18 +132,30 @@ def claim(wanted: Sequence[Wanted], worker_id: WorkerId, sql: Statements) -> Pla
             "worker_id": worker_id,
         },
     )
-    yield (Commit() if rows else Rollback())
+    if not rows:
+        yield Rollback()
+        return ()
+    try:
+        yield Commit()
+    except InboxError as error:
+        raise ClaimsUnknownError(str(error)) from error
     return tuple(Claim.of(row, worker_id) for row in rows)
 
 
-def reap(crashes_max: int, sql: Statements) -> Plan[tuple[Returned, ...]]:
+def reap(crashes_max: int, sql: Statements, *, blaming: bool = True) -> Plan[tuple[Returned, ...]]:
     """
     Take back the events of workers whose lease has ended.
+
+    Args:
+        blaming: Whether to take from those, too, who did not say that they end, which counts as a crash. After an
+            outage they may only not have come back yet.
 
     Promises: P-FENCE, P-COUNT, P-CLOCK, P-KEEP.
     """
     yield _begin(sql)
-    rows: list[Row] = yield All(sql.return_expired, {"crashes_max": crashes_max, "limit": REAP_LIMIT})
+    rows: list[Row] = yield All(
+        sql.return_expired, {"crashes_max": crashes_max, "limit": REAP_LIMIT, "blaming": blaming}
+    )
     yield All(sql.forget_workers, {"seconds": FORGET_AFTER_SECONDS})
     yield Commit()
     return tuple(

@@ -26,6 +26,7 @@ class LeaseHolder(Protocol):
         name: The process's name.
         seconds: How long a lease lasts without renewal.
         held: The incarnation whose lease can be trusted right now, or None.
+        former: The incarnation that was held before and is not ended yet; it is renewed no more.
     """
 
     @property
@@ -34,6 +35,8 @@ class LeaseHolder(Protocol):
     def seconds(self) -> float: ...  # noqa: D102
     @property
     def held(self) -> WorkerId | None: ...  # noqa: D102
+    @property
+    def former(self) -> WorkerId | None: ...  # noqa: D102
     def began(self, worker_id: WorkerId, began_at: float) -> WorkerId:
         """
         Hold a lease whose registration was begun at *began_at* (monotonic seconds), and renew it from now on, unless

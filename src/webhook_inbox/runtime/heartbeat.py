@@ -23,6 +23,7 @@ from webhook_inbox.telemetry import events
 
 _RENEWALS_A_LEASE = 4
 _GIVE_BACK_SECONDS = 1.0
+_STOP_SECONDS_MAX = 1.0
 
 
 class Heartbeat:
@@ -44,7 +45,9 @@ class Heartbeat:
         self._lock = threading.Lock()
         self._worker_id: WorkerId | None = None
         self._trusted_until = 0.0
+        self._former: WorkerId | None = None
         self._left: list[tuple[Claim, Processing]] = []
+        self._ends: WorkerId | None = None
         self._stop = threading.Event()
         self._wake = threading.Event()
         self._thread: threading.Thread | None = None
@@ -65,6 +68,20 @@ class Heartbeat:
         with self._lock:
             return self._worker_id if time.monotonic() < self._trusted_until else None
 
+    @property
+    def former(self) -> WorkerId | None:
+        """Give the incarnation that was held before and is not ended yet; it is renewed no more."""
+        with self._lock:
+            if self._worker_id is not None and time.monotonic() >= self._trusted_until:
+                self._former, self._worker_id = self._worker_id, None
+            return self._former
+
+    def distrust(self, worker_id: WorkerId) -> None:
+        """Hold *worker_id* no longer: nobody knows all that it has claimed."""
+        with self._lock:
+            if self._worker_id == worker_id:
+                self._former, self._worker_id, self._trusted_until = worker_id, None, 0.0
+
     def began(self, worker_id: WorkerId, began_at: float) -> WorkerId:
         """
         Hold a lease whose registration was begun at *began_at* (monotonic seconds), and renew it from now on; unless
@@ -77,6 +94,7 @@ class Heartbeat:
             if self._worker_id is not None and time.monotonic() < self._trusted_until:
                 return self._worker_id
             self._worker_id, self._trusted_until = worker_id, began_at + self._seconds
+            self._former = None
             if self._thread is None or not self._thread.is_alive():
                 self._stop.clear()
                 self._thread = threading.Thread(
@@ -95,21 +113,18 @@ class Heartbeat:
         self._wake.set()
 
     def stop(self, *, forget: bool) -> None:
-        """End the thread; *forget* gives the lease up at once, for a worker that holds nothing any more."""
+        """
+        End the thread; *forget* has it give the lease up at once, for a worker that holds nothing any more.
+
+        Waits ``_STOP_SECONDS_MAX`` at most: it may hang on a server that does not answer, and is a daemon.
+        """
+        with self._lock:
+            worker_id, self._worker_id = self._worker_id, None
+        self._ends = (worker_id or self._former) if forget else None
         self._stop.set()
         self._wake.set()
-        thread = self._thread
-        if thread is not None:
-            thread.join(timeout=1.0)  # it may hang on a server that does not answer; it is a daemon
-        worker_id, self._worker_id = self._worker_id, None
-        if forget and worker_id is not None and thread is not None and not thread.is_alive():
-            driver = self._make_driver()
-            try:
-                driver.run(lambda: end(worker_id, self._sql))
-            except InboxError as error:
-                events.LEASE_LEFT.log(self._name, error)
-            finally:
-                driver.close()
+        if self._thread is not None:
+            self._thread.join(timeout=_STOP_SECONDS_MAX)
 
     def _beat(self) -> None:
         driver = self._make_driver()
@@ -121,8 +136,18 @@ class Heartbeat:
                 if not self._stop.is_set():
                     self._renew(driver)
                     self._give_back(driver)
+            self._end(driver)
         finally:
             driver.close()
+
+    def _end(self, driver: Driver) -> None:
+        worker_id, self._ends = self._ends, None
+        if worker_id is None:
+            return
+        try:
+            driver.run(lambda: end(worker_id, self._sql))
+        except InboxError as error:
+            events.LEASE_LEFT.log(self._name, error)
 
     def _give_back(self, driver: Driver) -> None:
         with self._lock:

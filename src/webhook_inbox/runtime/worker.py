@@ -23,7 +23,7 @@ import random
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from webhook_inbox.drivers.failures import caused_by
 from webhook_inbox.errors import HandlerFailedError, InboxError
@@ -33,7 +33,7 @@ from webhook_inbox.model.settings import Settings
 from webhook_inbox.model.states import State
 from webhook_inbox.protocol.endpoint import EndpointPlan
 from webhook_inbox.protocol.flow import Flow, Transact
-from webhook_inbox.protocol.lease import Wanted, claim, reap, register
+from webhook_inbox.protocol.lease import ClaimsUnknownError, Wanted, claim, reap, register
 from webhook_inbox.protocol.process import RunOutcome, give_back
 from webhook_inbox.protocol.run import Running, fail_claim, run_claims, told_dead
 from webhook_inbox.protocol.steps import Plan
@@ -76,7 +76,8 @@ class Worker:
         self._settings = settings
         self._wakened = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._ends_at: float | None = None
         self._places = Places(settings.connections_max)
         self._hungry: set[str] = set()
         self._asked_all = False
@@ -85,7 +86,7 @@ class Worker:
         self._to_give_back: list[Claim] = []
         self._losses: Counter[int] = Counter()
         self._rates: dict[str, Rate] = {}
-        self._reap_at = 0.0
+        self._reap_at = self._blames_at = 0.0
         self.outcomes: Counter[RunOutcome] = Counter()
 
     def wake(self) -> None:
@@ -98,18 +99,20 @@ class Worker:
         """Work until *stop* is set; with *drain*, also end when nothing is due and nothing runs."""
         backoff = 0.0
         self._loop = asyncio.get_running_loop()
-        stopping = asyncio.create_task(stop.wait())
+        stopping = asyncio.create_task(self._told(stop))
         try:
             while not stop.is_set():
                 try:
                     # What ends while we look may let others of its key go first: then we look once more.
                     idle = not self._busy
-                    claimed = await self._round()
+                    claimed = await self._look(stopping)
                     backoff = 0.0
                     if drain and idle and not claimed and self._asked_all and not self._busy:
                         return
                 except Exception as error:  # noqa: BLE001 - whatever it is, a worker goes on by itself
                     backoff = min(_BACKOFF_SECONDS_MAX, backoff * 2 or 0.1)
+                    # Others may be cut off as we are, and come back later than we do.
+                    self._blames_at = time.monotonic() + backoff + self._heartbeat.seconds / 2
                     shown = error if isinstance(error, InboxError) else describe(error)
                     events.WORKER_WAITS.log(self._running.worker, shown, round(backoff, 1))
                     claimed = 0
@@ -129,6 +132,26 @@ class Worker:
         waits = [rate.seconds_until_next for rate in self._rates.values()]
         return min([self._settings.poll_seconds, *(seconds for seconds in waits if seconds > 0)])
 
+    async def _told(self, stop: asyncio.Event) -> None:
+        await stop.wait()
+        self._ends_at = time.monotonic() + self._settings.stop_seconds_max
+
+    async def _look(self, stopping: asyncio.Task[None]) -> int:
+        """Do one round; told to stop, leave it to what is under way, as the database may not answer."""
+        looking = asyncio.create_task(self._round())
+        try:
+            await asyncio.wait({looking, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            if not looking.done():
+                self._tasks.add(looking)
+                looking.add_done_callback(self._looked)
+        return looking.result() if looking.done() else 0
+
+    def _looked(self, looking: asyncio.Task[int]) -> None:
+        self._tasks.discard(looking)
+        if not looking.cancelled() and (error := looking.exception()):
+            events.LEASE_LEFT.log(self._running.worker, describe(error))
+
     async def _round(self) -> int:
         """Begin what can be begun; give the number of events claimed."""
         worker_id = await self._lease()
@@ -140,22 +163,36 @@ class Worker:
         wanted = self._wanted()
         if not wanted:
             return 0
-        claims = await self._transact(lambda: claim(wanted, worker_id, self._running.sql))
-        self._begin(claims)
+        claims = await self._claim(wanted, worker_id)
         await self._give_back_left(worker_id)
         self._fill()
         return len(claims)
+
+    async def _claim(self, wanted: Sequence[Wanted], worker_id: WorkerId) -> Sequence[Claim]:
+        """Claim and begin; an incarnation that may hold events that nobody here knows of is given up."""
+        claims: Sequence[Claim] | None = None
+        try:
+            claims = await self._transact(lambda: claim(wanted, worker_id, self._running.sql))
+            self._begin(claims)
+        except Exception as error:
+            if claims is not None or isinstance(error, ClaimsUnknownError):
+                self._heartbeat.distrust(worker_id)
+                self._places.clear()
+                self._alone.clear()
+            raise
+        return claims
 
     async def _lease(self) -> WorkerId:
         """Hold a lease, a new one where there is none to trust: events of the old one are no longer ours."""
         held = self._heartbeat.held
         if held is not None:
             return held
-        began_at = time.monotonic()
+        former, began_at = self._heartbeat.former, time.monotonic()
         worker_id = await self._transact(
-            lambda: register(self._running.worker, self._heartbeat.seconds, self._running.sql)
+            lambda: register(
+                self._running.worker, self._heartbeat.seconds, self._running.sql, instead_of=former
+            )
         )
-        self._to_give_back.clear()
         return self._heartbeat.began(worker_id, began_at)
 
     async def _give_back_left(self, worker_id: WorkerId) -> None:
@@ -177,7 +214,10 @@ class Worker:
         if time.monotonic() < self._reap_at:
             return
         self._reap_at = time.monotonic() + max(0.5, self._heartbeat.seconds / 8)
-        returned = await self._transact(lambda: reap(self._settings.crashes_max, self._running.sql))
+        blaming = time.monotonic() >= self._blames_at
+        returned = await self._transact(
+            lambda: reap(self._settings.crashes_max, self._running.sql, blaming=blaming)
+        )
         for each in returned:
             events.CLAIM_EXPIRED.log(each.endpoint, each.worker, json.dumps(each.event_id), each.state)
             if each.state is State.DEAD:
@@ -227,7 +267,9 @@ class Worker:
         return apart + [rest[start : start + size] for start in range(0, len(rest), size)]
 
     def _fill(self) -> None:
-        """Begin what there is a place for; nothing beside an event that runs alone."""
+        """Begin what there is a place for; nothing beside an event that runs alone, nothing after the end."""
+        if self._ends_at is not None:
+            return
         if self._alone:
             if not self._tasks:
                 endpoint, event = self._alone.popleft()
@@ -282,7 +324,7 @@ class Worker:
         events.CLAIMS_GIVEN_BACK.log(endpoint.name, error, len(claims))
         self._to_give_back.extend(claims)
 
-    async def _rest(self, stopping: asyncio.Task[bool], seconds: float) -> None:
+    async def _rest(self, stopping: asyncio.Task[None], seconds: float) -> None:
         """Wait until there is something to do, at most *seconds*."""
         woken = asyncio.create_task(self._wakened.wait())
         try:
@@ -296,23 +338,27 @@ class Worker:
         Finish what is under way, or give it back; all within ``stop_seconds_max``, even if the database never
         answers.
         """
+        grace = self._settings.stop_seconds_max
+        ends_at = self._ends_at = self._ends_at or time.monotonic() + grace
+        await self._end_of(self._tasks, (ends_at - time.monotonic()) * 0.8)
+        for task in self._tasks:
+            task.cancel()
+        await self._end_of(self._tasks, grace * 0.1)
+        # A handler on a thread cannot be cancelled, a server that is silent does not let go: their connections are
+        # cut, which rolls them back.
+        self._flows.give_up()
         self._to_give_back.extend(event for _, event in self._alone)
         self._to_give_back.extend(self._places.clear())
         self._alone.clear()
-        grace = self._settings.stop_seconds_max
-        ends_at = time.monotonic() + grace
-        if self._tasks:
-            await asyncio.wait(set(self._tasks), timeout=grace * 0.8)
-        for task in self._tasks:
-            task.cancel()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout_at(
-                asyncio.get_running_loop().time() + max(0.5, ends_at - time.monotonic())
-            ):
-                if self._tasks:
-                    await asyncio.wait(set(self._tasks), timeout=grace * 0.1)
-                await self._give_back_at_the_end()
+        giving = asyncio.create_task(self._give_back_at_the_end())
+        await self._end_of({giving}, max(0.5, ends_at - time.monotonic()))
+        self._flows.give_up()
+        await self._end_of({giving, *self._tasks}, 0.5)
         await asyncio.to_thread(self._heartbeat.stop, forget=True)
+
+    async def _end_of(self, tasks: set[asyncio.Task[Any]], seconds: float) -> None:
+        if tasks:
+            await asyncio.wait(set(tasks), timeout=max(0.0, seconds))
 
     async def _give_back_at_the_end(self) -> None:
         held = self._heartbeat.held

@@ -3,7 +3,7 @@
 -- last heartbeat, or the event was to run alone and the worker held others, so that it had not begun: that explains it, and costs
 -- no attempt. A row that is locked is still being worked on and is skipped: its
 -- transaction may yet commit, and then it is processed. Each run that ended so is kept in the history, from the last sign of life.
--- Returns (endpoint, event_id, state, worker name). Index: inbox_leased. P-FENCE, P-COUNT, P-CLOCK, P-KEEP.
+-- %(blaming)s: also of workers that did not say that they end. Returns (endpoint, event_id, state, worker name). Index: inbox_leased. P-FENCE, P-COUNT, P-CLOCK, P-KEEP.
 WITH expired AS MATERIALIZED (
     SELECT i.id, w.name, w.heartbeat_at,
            coalesce(NOT w.stopped AND w.heartbeat_at >= pg_postmaster_start_time(), true)
@@ -14,6 +14,7 @@ WITH expired AS MATERIALIZED (
     FROM {schema}.inbox i
     LEFT JOIN {schema}.workers w ON w.id = i.worker_id
     WHERE i.state = 'leased' AND (w.id IS NULL OR w.lease_ends_at < clock_timestamp())
+      AND (w.stopped OR %(blaming)s::boolean)
     ORDER BY i.id
     LIMIT %(limit)s::integer
     FOR UPDATE OF i SKIP LOCKED

@@ -1,0 +1,141 @@
+"""What a worker does where an answer is lost, a lease lapses, or a thread never comes back."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.fixtures.queue import EFFECTS, Queue, until
+from webhook_inbox.drivers.psycopg_async import AsyncPsycopgRunner
+from webhook_inbox.runtime import worker as worker_module
+
+INSERT = "INSERT INTO effects (event_id, note) VALUES (%s, %s)"
+
+
+def booking(dsn: str, **given: Any) -> Queue:
+    """An inbox whose handler has an effect."""
+    box = Queue(dsn, **given)
+    box.rows(EFFECTS)
+
+    @box.billing.on("invoice.paid")
+    def book(tx: Any, event: Any) -> None:
+        tx.conn.execute(INSERT, [event.id, ""])
+
+    return box
+
+
+@pytest.mark.parametrize("lost", ["the answer to the commit", "what follows it"])
+def test_a_claim_that_nobody_knows_of_is_run_all_the_same(
+    lost: str, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P-ONCE, P-COUNT: the claim is committed and nobody knows of it: its events come back at no cost."""
+    claiming: list[bool] = []
+    cut: list[bool] = []
+
+    def probe(point: str) -> None:
+        if point == "claim.commit.before":
+            claiming.append(True)
+
+    real = AsyncPsycopgRunner._command
+    real_begin = worker_module.Worker._begin
+
+    async def cut_once(self: Any, text: str) -> Any:
+        answer = await real(self, text)
+        if text == "COMMIT" and claiming and not cut:
+            cut.append(True)
+            self._conn.pgconn.finish()
+            raise psycopg.OperationalError("server closed the connection unexpectedly")
+        return answer
+
+    def fail_once(self: Any, claims: Any) -> None:
+        if claims and not cut:
+            cut.append(True)
+            raise LookupError("a defect")
+        real_begin(self, claims)
+
+    if lost == "the answer to the commit":
+        monkeypatch.setattr(AsyncPsycopgRunner, "_command", cut_once)
+    else:
+        monkeypatch.setattr(worker_module.Worker, "_begin", fail_once)
+
+    async def story() -> None:
+        box = booking(database, probe=probe, lease_seconds=2)
+        ids = [f"evt_{number}" for number in range(5)]
+        await box.receive(*ids)
+        async with box.working():
+            await until(lambda: box.states() == {"processed": 5}, 10)
+        assert cut
+        assert sorted(box.effects()) == ids
+        rows = box.rows("SELECT attempts, crashes, solitary FROM {s}.inbox")
+        assert rows == [{"attempts": 1, "crashes": 0, "solitary": False}] * 5
+        await box.close()
+
+    asyncio.run(story())
+
+
+def test_an_outage_longer_than_the_lease_is_nobodys_crash(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P-COUNT: cut off for longer than its lease, a worker ends its old incarnation, and blames no other at once."""
+    away, mute = threading.Event(), threading.Event()
+    real_renew = worker_module.Heartbeat._renew
+
+    def renew(self: Any, driver: Any) -> None:
+        if not mute.is_set():
+            real_renew(self, driver)
+
+    monkeypatch.setattr(worker_module.Heartbeat, "_renew", renew)
+    real_transact = worker_module.Worker._transact
+
+    async def transact(self: Any, plan: Any) -> Any:
+        if away.is_set():
+            raise worker_module.HandlerFailedError("the database is away")
+        return await real_transact(self, plan)
+
+    monkeypatch.setattr(worker_module.Worker, "_transact", transact)
+
+    async def story() -> None:
+        box = Queue(database, lease_seconds=2.0)
+        box.rows(EFFECTS)
+        runs: list[str] = []
+        first = asyncio.Event()
+
+        @box.billing.on("invoice.paid")
+        async def book(tx: Any, event: Any) -> None:
+            runs.append(event.id)
+            if event.id == "evt_1" and runs.count("evt_1") == 1:
+                first.set()
+                await asyncio.sleep(0.5)
+                await tx.conn.execute("SELECT pg_terminate_backend(pg_backend_pid())")
+            await tx.conn.execute(INSERT, [event.id, ""])
+
+        await box.receive("evt_1")
+        async with box.working():
+            await first.wait()
+            away.set()
+            mute.set()
+            other = await asyncio.to_thread(box.register, "other", 0.1)
+            await box.receive("evt_2")
+            assert [each.event.id for each in await asyncio.to_thread(box.claim, other)] == ["evt_2"]
+            await until(
+                lambda: all(
+                    not row["held"]
+                    for row in box.rows("SELECT lease_ends_at > clock_timestamp() AS held FROM {s}.workers")
+                )
+            )
+            away.clear()
+            await until(lambda: len(box.rows("SELECT 1 FROM {s}.workers")) == 3, 10)
+            mute.clear()
+            await until(lambda: box.event("evt_1")["state"] == "processed", 10)
+            assert box.event("evt_2")["state"] == "leased", "the other worker may only not have come back yet"
+            await until(lambda: box.event("evt_2")["state"] == "processed", 10)
+        row = box.event("evt_1")
+        assert (row["attempts"], row["crashes"], row["solitary"]) == (1, 0, False)
+        assert box.event("evt_2")["crashes"] == 1, "whoever does not come back has died"
+        await box.close()
+
+    asyncio.run(story())
