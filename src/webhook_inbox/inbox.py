@@ -18,8 +18,9 @@ from webhook_inbox.http.request import HttpRequest, read_request
 from webhook_inbox.model.delivery import Delivery
 from webhook_inbox.model.headers import HeaderPairs, Headers
 from webhook_inbox.model.receipt import Receipt
-from webhook_inbox.model.settings import Settings, SettingsGiven
+from webhook_inbox.model.settings import PROCESS_WIDE, Settings, SettingsGiven
 from webhook_inbox.model.states import Outcome
+from webhook_inbox.protocol import answers
 from webhook_inbox.protocol.endpoint import (
     DeadHead,
     EndpointPlan,
@@ -152,6 +153,10 @@ class Inbox:
         Raises:
             ConfigurationError: Something given cannot work, or an endpoint of this name exists.
         """
+        if unfit := sorted(PROCESS_WIDE.intersection(settings)):
+            raise ConfigurationError(
+                f"endpoint {name}: {', '.join(unfit)} belongs to the process; give it to Inbox(...)"
+            )
         if name in self._endpoints:
             raise ConfigurationError(f"there is an endpoint {name!r} already")
         plan = EndpointPlan(
@@ -256,6 +261,8 @@ class Inbox:
             ConfigurationError: There is no such endpoint.
         """
         plan = self._known(endpoint) if endpoint is not None else self._meant(request)
+        if plan is None:  # the path decides, and a stranger may have chosen it (P-CALM)
+            return answers.unknown_endpoint(str(request.scope["path"]).rstrip("/").rpartition("/")[2])
         read = await read_request(request, plan)
         if isinstance(read, Receipt):
             self._metrics.count(plan.name, read)
@@ -343,15 +350,11 @@ class Inbox:
         endpoint = self._endpoints.get(name)
         return None if endpoint is None else endpoint.plan
 
-    def _meant(self, request: HttpRequest) -> EndpointPlan:
+    def _meant(self, request: HttpRequest) -> EndpointPlan | None:
         last_segment = str(request.scope["path"]).rstrip("/").rpartition("/")[2]
         if (plan := self._find(last_segment)) is not None:
             return plan
-        if len(self._endpoints) == 1:
-            return next(iter(self._endpoints.values())).plan
-        raise ConfigurationError(
-            "the path names no endpoint; say which: inbox.receive_request(request, endpoint=...)"
-        )
+        return next(iter(self._endpoints.values())).plan if len(self._endpoints) == 1 else None
 
     def _known(self, name: str) -> EndpointPlan:
         if (plan := self._find(name)) is None:
@@ -375,7 +378,7 @@ class Inbox:
                 event_id=result.event_id,
                 outcome=result.outcome,
             )
-            if result.outcome is Outcome.DEAD:
+            if result.outcome is Outcome.DEAD and plan.mode != "hybrid":  # a hybrid run has told it already
                 self._hooks.dead(plan.name, result)
         return receipt
 

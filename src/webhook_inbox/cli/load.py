@@ -9,9 +9,11 @@ from functools import reduce
 from pathlib import Path
 from types import ModuleType
 
-from webhook_inbox.errors import ConfigurationError
+from webhook_inbox.errors import ConfigurationError, InboxError
 from webhook_inbox.inbox import Inbox
 
+# Names of modules, variables and attributes; anything else may quote a value, as a settings library does.
+_TEXT_IS_PYTHONS = (AttributeError, ImportError, InboxError, KeyError, NameError)
 _FRAMES_MAX = 5
 _PACKAGE = Path(__file__).parents[1]
 # Frames of the import machinery, and ours: whoever made the mistake reads the code on the way to them.
@@ -84,7 +86,9 @@ def _import_failed(name: str, error: BaseException) -> ConfigurationError:
 def _said(error: BaseException) -> str:
     if isinstance(error, SyntaxError):  # Python's own text shows the line
         return f"{type(error).__name__}: {error.msg} at {_near(error.filename or '?')}:{error.lineno}"
-    return "".join(traceback.format_exception_only(error))
+    if isinstance(error, _TEXT_IS_PYTHONS):
+        return "".join(traceback.format_exception_only(error))
+    return f"{type(error).__name__}; its text is not shown, it may hold a setting's value"
 
 
 def _near(filename: str) -> str:

@@ -14,6 +14,9 @@ from webhook_inbox.model.event import Event, EventKey
 from webhook_inbox.model.headers import Headers
 from webhook_inbox.model.states import Origin, State
 
+# A handler's reason is shown on terminals and in logs; the story belongs into a review.
+REASON_CHARS_MAX = 2000
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrival:

@@ -10,6 +10,27 @@ from typing import Any, Self, TypedDict
 from webhook_inbox.errors import ConfigurationError
 
 ENVIRONMENT_PREFIX = "WEBHOOK_INBOX_"
+# Settings that become PostgreSQL's own limits, which are milliseconds in 31 bits.
+_BOUNDS = {
+    "duplicate_wait_seconds": 2_000_000.0,
+    "handler_seconds_max": 2_000_000.0,
+    "retry_hours": 876_000.0,
+}
+# A hundred years in seconds; more is nobody's wish, and infinity no number that an interval can hold.
+_LARGEST = 3_153_600_000.0
+# What belongs to the process, not to one of its endpoints.
+PROCESS_WIDE = frozenset(
+    {
+        "connection_wait_seconds",
+        "connections_max",
+        "crashes_max",
+        "lease_seconds",
+        "poll_seconds",
+        "prepared_statements",
+        "stop_seconds_max",
+        "waiting_max",
+    }
+)
 
 
 class SettingsGiven(TypedDict, total=False):
@@ -106,8 +127,12 @@ class Settings:
                 "prepared_statements",
                 "rate_per_second_max",
             }
-            if value < 0 or (value == 0 and not zero_allowed) or value != value:  # noqa: PLR0124 - NaN
+            if not value >= 0 or (value == 0 and not zero_allowed):  # not: NaN is neither
                 raise ConfigurationError(f"{field.name} is {value}; it must be above 0")
+            # Beyond its bound the server refuses the number, at every delivery or at every failure.
+            bound = _BOUNDS.get(field.name, _LARGEST)
+            if value > bound:
+                raise ConfigurationError(f"{field.name} is {value}; it must be at most {bound:g}")
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Self:

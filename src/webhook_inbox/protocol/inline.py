@@ -15,7 +15,6 @@ from functools import partial
 from webhook_inbox.errors import (
     ConflictError,
     HandlerError,
-    HandlerNotYetError,
     KeyBusyError,
     StatementError,
 )
@@ -30,6 +29,7 @@ from webhook_inbox.protocol.handlers import Kind
 from webhook_inbox.protocol.receiving import Receiving, report, where_of
 from webhook_inbox.protocol.record import record_batch, record_one, set_aside, settled_by
 from webhook_inbox.protocol.recording import Item, Recording, sort_key, unavailable_result
+from webhook_inbox.protocol.work import not_yet
 from webhook_inbox.telemetry import events
 
 
@@ -118,9 +118,7 @@ def _prepared(item: Item, to: Recording) -> Flow[Item]:
             answer = yield Prepare(handler.name, handler.prepare, event, to.handler_seconds_max)
         match answer:
             case NotYet():
-                raise HandlerNotYetError(
-                    "the prepare stage asked to be run again", retry_in_seconds=answer.retry_in_seconds
-                )
+                raise not_yet(answer)
             case Ignore() | GiveUp():
                 return Item(settled_by(item.arrival, answer))
             case _:

@@ -48,7 +48,7 @@ from webhook_inbox.protocol.steps import (
     Savepoint,
 )
 from webhook_inbox.protocol.tx import Review, review_params
-from webhook_inbox.protocol.work import HandlerWork, Subject, run_handlers, settle_last
+from webhook_inbox.protocol.work import HandlerWork, Subject, not_yet, run_handlers, settle_last
 from webhook_inbox.sql.statements import Statements
 
 # A batch commits what it has after this long, so that a slow event does not hold its mates' effects back.
@@ -132,9 +132,7 @@ def process(work: Work, to: Processing) -> Plan[RunOutcome]:
         return RunOutcome.LEASE_LOST
     steering, reviews = yield from _run(work, to)
     if isinstance(steering, NotYet):
-        raise HandlerNotYetError(
-            "the handler asked to be run again", retry_in_seconds=steering.retry_in_seconds
-        )
+        raise not_yet(steering)
     if steering is None:
         yield from _settle(work, State.PROCESSED if work.handlers else State.IGNORED, _no_handler(work), to)
         yield Commit()
@@ -204,13 +202,20 @@ def process_set(handler: Handler, claims: Sequence[Claim], to: Processing) -> Pl
 
 
 def fail(
-    claim: Claim, failure: Failure, *, seconds: float, retry_in_seconds: float | None, to: Processing
+    claim: Claim,
+    failure: Failure,
+    *,
+    shown: str,
+    seconds: float,
+    retry_in_seconds: float | None,
+    to: Processing,
 ) -> Plan[RunOutcome]:
     """
     Record that a run failed, and when the event is due again; keep the run in the history.
 
     Args:
-        failure: What may be shown of the exception.
+        failure: What may be shown of the exception, for the history.
+        shown: What is kept with the event.
         seconds: How long the run took.
         retry_in_seconds: When the handler asked to be run again, without cost; None: by the backoff, and the
             attempt counts.
@@ -231,7 +236,7 @@ def fail(
             "retry_seconds_max": to.retry.retry_seconds_max,
             "attempts_max": to.retry.attempts_max,
             "costs_attempt": costs_attempt,
-            "last_error": str(failure),
+            "last_error": shown,
         },
     )
     if failed is None:
@@ -288,9 +293,7 @@ def _process_within(work: Work, lock_timeout: str, to: Processing) -> Plan[RunOu
             return RunOutcome.PROCESSED if work.handlers else RunOutcome.IGNORED
         met: RunOutcome | HandlerError = RunOutcome.NOT_RUN
         if isinstance(steering, NotYet):
-            met = HandlerNotYetError(
-                "the handler asked to be run again", retry_in_seconds=steering.retry_in_seconds
-            )
+            met = not_yet(steering)
     except (TransactionEndedError, HandlerTimeoutError):
         raise  # the transaction, or its session, may be gone: each of the batch gets one of its own
     except HandlerError as error:

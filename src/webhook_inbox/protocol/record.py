@@ -32,7 +32,7 @@ from webhook_inbox.errors import (
     StoreError,
     TransactionEndedError,
 )
-from webhook_inbox.model.arrival import Arrival, storable
+from webhook_inbox.model.arrival import REASON_CHARS_MAX, Arrival, storable
 from webhook_inbox.model.failure import describe
 from webhook_inbox.model.instants import instant
 from webhook_inbox.model.receipt import EventResult
@@ -47,9 +47,8 @@ from webhook_inbox.protocol.recording import (
 )
 from webhook_inbox.protocol.steps import Commit, One, Plan, Release, Rollback, RollbackTo, Row, Savepoint
 from webhook_inbox.protocol.tx import Review, review_params
-from webhook_inbox.protocol.work import Subject, names, run_handlers, settle_last
+from webhook_inbox.protocol.work import Subject, names, not_yet, run_handlers, settle_last
 
-_REASON_CHARS_MAX = 2000
 # After one key of a body was busy, its mates are held by the same rival, most likely.
 _NEXT_WAIT_SECONDS_MAX = 0.05
 
@@ -208,9 +207,7 @@ def duplicate_of(arrival: Arrival, to: Recording) -> Plan[EventResult]:
 
 def _settle(item: Item, steering: Steering, reviews: tuple[Review, ...], to: Recording) -> Plan[EventResult]:
     if isinstance(steering, NotYet):
-        raise HandlerNotYetError(
-            "the handler asked to be run again", retry_in_seconds=steering.retry_in_seconds
-        )
+        raise not_yet(steering)
     before = yield to.begin
     result = yield from _record_settled(settled_by(item.arrival, steering), reviews, before[0], to)
     yield Commit()
@@ -261,5 +258,5 @@ def settled_by(arrival: Arrival, verdict: Steering | HandlerError | StatementErr
 
 
 def _as(arrival: Arrival, state: State, reason: object, *, attempts: int) -> Arrival:
-    kept = storable(str(reason))[:_REASON_CHARS_MAX]
+    kept = storable(str(reason))[:REASON_CHARS_MAX]
     return replace(arrival, settled=state, reason=kept, attempts=attempts)

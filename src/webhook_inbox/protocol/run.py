@@ -23,6 +23,7 @@ from webhook_inbox.errors import (
     StoreError,
     StoreUnavailableError,
 )
+from webhook_inbox.model.arrival import REASON_CHARS_MAX, storable
 from webhook_inbox.model.claim import Claim, Retry
 from webhook_inbox.model.failure import describe
 from webhook_inbox.model.receipt import EventResult
@@ -41,11 +42,13 @@ from webhook_inbox.protocol.process import (
     process_set,
     settle_steered,
 )
+from webhook_inbox.protocol.work import not_yet
 from webhook_inbox.sql.statements import Statements
 from webhook_inbox.telemetry import events
 
 _SECONDS_AN_HOUR = 3600.0
 _BUSY_RETRY_SECONDS = 1.0
+_NEWER_RELEASE_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +93,7 @@ def run_claims(
     Run *claims* of one endpoint: together where they can be, one by one where they must.
 
     Returns:
-        One outcome per claim, in order; ``not_run`` where the time of the batch was up: the claim is still held.
+        One outcome per claim, in order.
 
     Raises:
         StoreUnavailableError: The database was lost; claims that are not settled are still held by their lease.
@@ -114,9 +117,7 @@ def run_claim(endpoint: EndpointPlan, claim: Claim, running: Running) -> Flow[Ru
     try:
         work = yield from _prepared(endpoint, claim)
         if isinstance(work, NotYet):
-            raise HandlerNotYetError(
-                "the prepare stage asked to be run again", retry_in_seconds=work.retry_in_seconds
-            )
+            raise not_yet(work)
         if isinstance(work, Ignore | GiveUp):
             steering = work
             outcome = yield from transact(lambda: settle_steered(Work(claim, ()), steering, (), to), None)
@@ -135,7 +136,7 @@ def _run_batch(
     works = []
     for claim in claims:
         handlers = endpoint.handlers.matching(claim.event.type)
-        if any(handler.prepare for handler in handlers):
+        if any(handler.prepare for handler in handlers) or (not handlers and endpoint.unhandled == "refuse"):
             return (yield from _one_by_one(endpoint, claims, running))
         works.append(Work(claim, handlers))
     kinds = {_kind(work.handlers) for work in works} - {None}
@@ -190,6 +191,11 @@ def _one_by_one(
 
 def _prepared(endpoint: EndpointPlan, claim: Claim) -> Flow[Work | NotYet | Ignore | GiveUp]:
     handlers = endpoint.handlers.matching(claim.event.type)
+    if not handlers and endpoint.unhandled == "refuse":
+        # Recorded by a newer release, which has a handler for it: this one must not swallow it.
+        return NotYet(
+            f"no handler for {claim.event.type} in this release", retry_in_seconds=_NEWER_RELEASE_SECONDS
+        )
     prepared: list[Any] = []
     for handler in handlers:
         if handler.prepare is None:
@@ -212,13 +218,23 @@ def fail_claim(
     again = _free_retry_seconds(error)
     to = running.processing(endpoint)
     outcome: RunOutcome = yield from transact(
-        lambda: fail(claim, failure, seconds=seconds, retry_in_seconds=again, to=to), None
+        lambda: fail(claim, failure, shown=_shown(error), seconds=seconds, retry_in_seconds=again, to=to),
+        None,
     )
     if again is None:
         where = f"endpoint {endpoint.name}, event {json.dumps(claim.event.id)}, attempt {claim.event.attempt}"
         events.RUN_FAILED.log(where, error.code, failure, outcome, "\n  ".join(failure.frames))
         running.report(endpoint.name, error.__cause__ or error)
     return _told(endpoint, claim, outcome, running)
+
+
+def _shown(error: InboxError) -> str:
+    """Give what is kept with the event: a handler's own reason to wait, else what may be shown of the exception."""
+    return (
+        storable(str(error))[:REASON_CHARS_MAX]
+        if isinstance(error, HandlerNotYetError)
+        else str(describe(error))
+    )
 
 
 def _free_retry_seconds(error: InboxError) -> float | None:

@@ -8,9 +8,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from webhook_inbox.errors import HandlerFailedError, HandlerTimeoutError, StoreError, TransactionEndedError
+from webhook_inbox.errors import (
+    HandlerFailedError,
+    HandlerNotYetError,
+    HandlerTimeoutError,
+    StoreError,
+    TransactionEndedError,
+)
 from webhook_inbox.model.event import Event, EventKey
-from webhook_inbox.model.steering import STEERING, Steering
+from webhook_inbox.model.steering import STEERING, NotYet, Steering
 from webhook_inbox.protocol.handlers import Handler
 from webhook_inbox.protocol.steps import One, Plan, Run, Session
 from webhook_inbox.protocol.tx import Review, Tx
@@ -165,3 +171,9 @@ def settle_last(step: One, handlers: Sequence[Handler]) -> Plan[None]:
 def names(handlers: Sequence[Handler]) -> str:
     """Name *handlers*, each once."""
     return ", ".join(dict.fromkeys(handler.name for handler in handlers))
+
+
+def not_yet(steering: NotYet) -> HandlerNotYetError:
+    """Give what *steering* is where it leaves a plan: rolled back, to be run again, with the handler's reason."""
+    reason = str(steering.reason) or "the handler asked to be run again"
+    return HandlerNotYetError(reason, retry_in_seconds=steering.retry_in_seconds)

@@ -219,6 +219,13 @@ LISTENER = LogEvent(
     meaning="Whether notifications arrive; where they do not (a pooler, an outage), polling does the work alone.",
 )
 
+ORDER_KEY_FAILED = LogEvent(
+    name="order_key_failed",
+    level=logging.ERROR,
+    text="endpoint %s: event %s is recorded without order: %s",
+    meaning="The function given as ``order_by`` failed on an event; it runs, but may overtake those of its key.",
+)
+
 LOG_EVENTS = (
     ANSWER_UNSENT,
     BODY_CONSUMED,
@@ -240,6 +247,7 @@ LOG_EVENTS = (
     LEASE_NOT_RENEWED,
     LISTENER,
     NOT_YET,
+    ORDER_KEY_FAILED,
     REQUEST_FAILED,
     REQUEST_REFUSED,
     RUN_FAILED,
