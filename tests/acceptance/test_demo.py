@@ -119,6 +119,15 @@ def test_check_exits_0_and_its_table_shows_who_lost_and_doubled(demos: list[Demo
     assert rows["mark first"] == ["13", "7", "6", "2", "1", "348.00", "39.00"]
     assert rows["mark after"] == ["13", "7", "16", "0", "3", "0.00", "441.00"]
     assert rows["any error"] == ["13", "7", "7", "1", "1", "79.00", "39.00"]
+    assert rows["ours queued"] == ["7", "2", "2", "0", "0", "0.00", "0.00"]
+    queued = [
+        line.split(maxsplit=2)[2] for line in talk.splitlines() if line.startswith("  ours queued  200")
+    ]
+    assert [re.split(r"\s{2,}", line) for line in queued] == [
+        ["200 queued, then 200 duplicate", "booked once"],
+        ["200 queued, then 200 duplicate (dead)", "for review"],
+        ["200 queued (5 times)", "booked once"],
+    ]
     assert "\x1b" not in data + talk
     assert max(map(len, (data + talk).splitlines())) <= 80
     demo.assert_nothing_left()
@@ -137,21 +146,22 @@ def test_ours_broken_on_purpose_exits_1(demos: list[Demo], open_folder: Path) ->
     assert by_receiver(told)["mark first"]["lost"] == 2
     fates = {chapter["title"]: chapter["receivers"][0] for chapter in told["chapters"]}
     assert fates["Killed before the commit"]["fate"] == "lost"
-    assert fates["Killed before the commit"]["answers"] == "no answer, then 200 duplicate"
+    assert fates["Killed before the commit"]["answers"] == "no answer, then 200 duplicate (waiting)"
     assert fates["Killed before the commit"]["as_expected"] is False
     demo.assert_nothing_left()
 
 
-def test_killed_demo_leaves_nothing(demos: list[Demo], open_folder: Path) -> None:
-    """After a SIGKILL in the middle every receiver ends by itself, and so does PostgreSQL, with its files."""
+@pytest.mark.parametrize(("moment", "children"), [("2. 8 copies at once", 5), ("10. A payment that", 6)])
+def test_killed_demo_leaves_nothing(demos: list[Demo], open_folder: Path, moment: str, children: int) -> None:
+    """After a SIGKILL in the middle every receiver ends by itself, its worker and PostgreSQL too, with its files."""
     demo = start(demos, open_folder, "-m", "webhook_inbox", "demo")
-    demo.read_until("2. 8 copies at once")
-    assert len([command for command in demo.live() if "webhook_inbox.demo.child" in command]) == 4
+    demo.read_until(moment)
+    assert len([command for command in demo.live() if "webhook_inbox.demo.child" in command]) == children
     demo.process.kill()
     demo.assert_nothing_left()
 
 
-@pytest.mark.parametrize("moment", ["2. 8 copies at once", "6. The database dies"])
+@pytest.mark.parametrize("moment", ["2. 8 copies at once", "6. The database dies", "9. The worker is killed"])
 def test_interrupted_demo_leaves_nothing(demos: list[Demo], open_folder: Path, moment: str) -> None:
     """Ctrl-C ends it with 130, no traceback, no process and no file; whatever is broken at that moment."""
     demo = start(demos, open_folder, "-m", "webhook_inbox", "demo")

@@ -16,8 +16,9 @@ from stripe import Webhook
 
 from webhook_inbox.demo import chapters
 from webhook_inbox.demo.database import StoryDatabase
-from webhook_inbox.demo.events import Invoice, write_event
-from webhook_inbox.demo.receivers import Receiver, four_receivers
+from webhook_inbox.demo.errors import StoryError
+from webhook_inbox.demo.events import UNKNOWN_CURRENCY, Invoice, write_event
+from webhook_inbox.demo.receivers import Receiver, four_receivers, queued_receiver
 from webhook_inbox.demo.report import Narrator
 from webhook_inbox.demo.sender import Attempt, Sender, sign
 from webhook_inbox.demo.stage import Stage
@@ -109,6 +110,15 @@ def test_sender_expects_a_booking_for_each_payment_of_an_invoice_that_is_not_voi
     sender.close()
 
 
+def test_no_booking_is_expected_in_a_currency_without_books() -> None:
+    """The handler gives it up, and a person must look."""
+    sender = Sender(SECRET)
+    given_up = replace(invoice("a", 1), currency=UNKNOWN_CURRENCY)
+    sender.send([], write_event("invoice.paid", given_up))
+    assert sender.bookings_due() == {given_up: 0}
+    sender.close()
+
+
 def test_signature_of_the_sender_is_stripes() -> None:
     """The official library accepts what the demo signs."""
     body = write_event("invoice.paid", invoice("a", 4900)).body
@@ -164,6 +174,18 @@ def test_story_fails_when_a_broken_receiver_does_not_fail_in_its_way(stage: Stag
     result = run_story(stage, Narrator(quiet=True), chapters=[claimed])
     assert [(line.receiver, line.expected) for _, line in result.surprises] == [("mark first", "lost")]
     assert not result.ok
+
+
+def test_story_fails_when_events_of_one_invoice_run_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without ``order_by`` the second event of the invoice does not wait, and the story notices."""
+    monkeypatch.setenv("PYTHONPATH", PYTHONPATH)
+    app = "tests.acceptance.demo_apps.unordered"
+    unordered = replace(queued_receiver(), app=f"{app}:app", worker=f"{app}:inbox")
+    with (
+        set_stage([], queued=unordered) as stage,
+        pytest.raises(StoryError, match="two events of one invoice at a time"),
+    ):
+        run_story(stage, Narrator(quiet=True), chapters=[])
 
 
 def test_attempts_are_kept_and_2xx_ends_them(stage: Stage) -> None:

@@ -18,7 +18,14 @@ import pytest
 from tests.deliveries import PAYLOADS
 from webhook_inbox import Inbox, Outcome
 from webhook_inbox.demo.billing import billing
-from webhook_inbox.demo.events import EventType, Invoice, StripeEvent, stripe_id, write_event
+from webhook_inbox.demo.events import (
+    UNKNOWN_CURRENCY,
+    EventType,
+    Invoice,
+    StripeEvent,
+    stripe_id,
+    write_event,
+)
 from webhook_inbox.sources import Stripe
 from webhook_inbox.testing.signing import sign_stripe
 
@@ -194,6 +201,13 @@ def test_amounts_are_exact_integers_in_the_minor_unit(shop: Billing, currency: s
     """What Stripe names is what is booked, to the last digit, whatever the currency's unit."""
     shop.deliver(write_event("invoice.paid", invoice(amount=amount, currency=currency)))
     assert shop.books(invoice()).ledger == (("payment", currency, amount),)
+
+
+def test_payment_in_a_currency_without_books_is_given_up(shop: Billing) -> None:
+    """Dead, and its redelivery is never called processed; nothing is booked, and a person is asked to look."""
+    event = write_event("invoice.paid", invoice(currency=UNKNOWN_CURRENCY))
+    assert shop.deliver(event, event) == [Outcome.DEAD, Outcome.DUPLICATE]
+    assert shop.books(invoice()) == Books(None, None, (), 0, ("no books in this currency",))
 
 
 def orders(*types: tuple[EventType, int]) -> list[tuple[tuple[EventType, int], ...]]:

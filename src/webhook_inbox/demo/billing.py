@@ -6,6 +6,7 @@ A handler's writes commit together with the event, or not at all; so the rules b
 - ``invoice.created`` opens an invoice that nothing newer is known of.
 - ``invoice.paid`` may come first. It is booked once, also under two event ids, and announced only when it is booked.
 - A void invoice stays void and a paid one paid. The event that contradicts it becomes a review: a person must look.
+- A payment in a currency that no books are kept in is given up: dead, not tried again, and a review says why.
 
 The tables are in ``billing.sql``.
 """
@@ -17,9 +18,10 @@ from typing import Any, TypeAlias
 
 from psycopg import Connection
 
-from webhook_inbox import Event, Handlers, Tx
+from webhook_inbox import Event, GiveUp, Handlers, Tx
 
 BillingTx: TypeAlias = Tx[Connection[Any]]
+CURRENCIES = frozenset({"eur", "gbp", "jpy", "kwd", "usd"})
 
 billing = Handlers()
 
@@ -39,8 +41,13 @@ def open_invoice(tx: BillingTx, event: Event) -> None:
 
 @billing.on("invoice.paid")
 def book_payment(tx: BillingTx, event: Event) -> None:
-    """Book the payment once, and tell the others; a payment of a void invoice goes to a person."""
+    """Book the payment once, and tell the others; one that cannot be booked goes to a person."""
     invoice = _invoice(event)
+    if invoice["currency"] not in CURRENCIES:
+        tx.review(
+            "no books in this currency", details={"invoice": invoice["id"], "currency": invoice["currency"]}
+        )
+        raise GiveUp(f"no books are kept in {invoice['currency']}")
     paid = tx.conn.execute(
         """
         INSERT INTO invoices (id, customer, currency, amount_due, status, paid_at)

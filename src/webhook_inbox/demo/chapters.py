@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from webhook_inbox.demo.events import write_event
+from webhook_inbox.demo.errors import StoryError
+from webhook_inbox.demo.events import UNKNOWN_CURRENCY, EventType, write_event
 from webhook_inbox.demo.stage import Stage
 from webhook_inbox.demo.tally import Fate
 
@@ -120,6 +121,52 @@ def paid_after_void(stage: Stage) -> None:
     stage.deliver(write_event("invoice.paid", invoice))
 
 
+def worker_killed(stage: Stage) -> None:
+    """Kill the worker while it stands in front of the ledger with the payment in its hand; start another."""
+    paid = write_event("invoice.paid", stage.invoice(24900))
+    with stage.database.locked([stage.receivers[0].ledger_table], mode="EXCLUSIVE") as lock:
+        stage.start_worker()
+        stage.deliver(paid)
+        stage.database.await_blocked(stage.receivers, held_by=lock)
+        stage.kill_worker()
+        stage.start_worker()
+    stage.await_settled(paid)
+    stage.deliver(paid)
+
+
+def given_up(stage: Stage) -> None:
+    """Tell of a payment that the handler gives up; told of it again, the receiver must not call it processed."""
+    paid = write_event("invoice.paid", stage.invoice(6900, currency=UNKNOWN_CURRENCY))
+    stage.deliver(paid)
+    stage.await_settled(paid)
+    stage.deliver(paid)
+    [answer] = stage.answers[stage.receivers[0].name][-1]
+    if answer.state != "dead":
+        raise StoryError(f"the redelivery of a dead event is answered: {answer}")
+
+
+def one_at_a_time(stage: Stage) -> None:
+    """
+    Hold the payment of one invoice at the ledger, and tell of it and of another one meanwhile.
+
+    The other one's events are the witness: they were told later and are settled first, so that the worker had every
+    opportunity to run what it was not to run.
+    """
+    held, other = stage.invoice(8900), stage.invoice(4500)
+    paid, created = write_event("invoice.paid", held), write_event("invoice.created", held)
+    kinds: tuple[EventType, ...] = ("invoice.created", "invoice.voided", "invoice.paid")
+    others = [write_event(kind, other) for kind in kinds]
+    with stage.database.locked([stage.receivers[0].ledger_table], mode="EXCLUSIVE") as lock:
+        stage.deliver(paid)
+        stage.database.await_blocked(stage.receivers, held_by=lock)
+        for event in (created, *others):
+            stage.deliver(event)
+        stage.await_settled(*others)
+        if (state := stage.state(created)) != "waiting":
+            raise StoryError(f"two events of one invoice at a time: the second is {state}")
+    stage.await_settled(paid, created)
+
+
 STORY = (
     Chapter(
         title="An ordinary payment",
@@ -172,5 +219,31 @@ STORY = (
         scene=("invoice.created, invoice.voided, then invoice.paid",),
         play=paid_after_void,
         ours="for review",
+    ),
+)
+
+#: Played on our queued receiver alone.
+AFTER_THE_ANSWER = (
+    Chapter(
+        title="The worker is killed with the payment in its hand",
+        scene=(
+            "the ledger is locked; the worker stands before it, and gets SIGKILL",
+            "another worker takes over when the dead one's lease has ended",
+        ),
+        play=worker_killed,
+    ),
+    Chapter(
+        title="A payment that the handler gives up",
+        scene=("invoice.paid in a currency without books; it is dead, and sent once more",),
+        play=given_up,
+        ours="for review",
+    ),
+    Chapter(
+        title="One invoice at a time, in the order of arrival",
+        scene=(
+            "invoice.paid, held at the ledger; then invoice.created, which must wait",
+            "meanwhile another invoice is created, voided, and paid: for review",
+        ),
+        play=one_at_a_time,
     ),
 )

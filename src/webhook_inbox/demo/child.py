@@ -31,14 +31,18 @@ class AnnouncingServer(uvicorn.Server):
 
 def main() -> None:
     """Serve the application named on the command line until the parent ends or kills us."""
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    threading.Thread(target=end_with_parent, daemon=True).start()
     listening = socket.create_server(("127.0.0.1", 0), backlog=BACKLOG)
     config = uvicorn.Config(sys.argv[1], ws="none", access_log=False, log_level="warning")
     AnnouncingServer(config).run(sockets=[listening])
 
 
-def _end_with_parent() -> None:
-    sys.stdin.buffer.read()
+def end_with_parent() -> None:
+    """End this process when the parent's end of our standard input closes, however it came to that."""
+    while os.read(
+        0, 1
+    ):  # not sys.stdin: its lock, held by this thread, would abort the interpreter's own end
+        pass
     os._exit(1)
 
 

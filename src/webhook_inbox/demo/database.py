@@ -142,6 +142,13 @@ class StoryDatabase:
         """
         until(lambda: not self._count(statement, {"schemas": schemas}), "a dead receiver's backend stays")
 
+    def states(self, receiver: Receiver, event_ids: Iterable[str]) -> Mapping[str, str]:
+        """Give the state of each of *event_ids* in the inbox of *receiver*."""
+        inbox = sql.Identifier(receiver.inbox_schema, "inbox")
+        statement = sql.SQL("SELECT event_id, state FROM {} WHERE event_id = ANY (%s)").format(inbox)
+        with self.connect() as conn:
+            return dict(conn.execute(statement, [list(event_ids)]).fetchall())
+
     def tally(
         self, receiver: Receiver, due: Mapping[Invoice, int], *, only: Iterable[Invoice] | None = None
     ) -> Tally:
@@ -154,7 +161,9 @@ class StoryDatabase:
             "only": None if only is None else [invoice.id for invoice in only],
         }
         with self.connect() as conn, conn.cursor(row_factory=class_row(Tally)) as cursor:
-            cursor.execute("SELECT set_config('search_path', %s, false)", [f"{receiver.schema}, webhooks"])
+            cursor.execute(
+                "SELECT set_config('search_path', %s, false)", [f"{receiver.schema}, {receiver.inbox_schema}"]
+            )
             found = cursor.execute(statement, params).fetchone()
         if found is None:
             raise StoryError("the count came back empty")

@@ -23,6 +23,7 @@ API_VERSION = "2025-09-30.clover"
 MONTH_SECONDS = 30 * 24 * 3600
 INVOICE_OPEN_SECONDS = 3600
 ID_CHARACTERS = 24
+UNKNOWN_CURRENCY = "isk"  # the billing example keeps no books in it
 EventType: TypeAlias = Literal["invoice.created", "invoice.paid", "invoice.voided"]
 
 

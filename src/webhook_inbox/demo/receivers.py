@@ -7,6 +7,7 @@ from importlib.resources import files
 from urllib.parse import quote
 
 OURS_APP = "webhook_inbox.demo.ours:app"
+INBOX_SCHEMA = "webhooks"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +22,9 @@ class Receiver:
         app: ``module:attribute`` of its ASGI application.
         event_table: Where it keeps the events it has seen.
         scripts: Names of the SQL files of this package that make its tables.
+        inbox_schema: Holds the inbox's tables, where it has an inbox.
+        worker: ``module:attribute`` of the Inbox that a worker runs the handlers for; empty: they run in the request.
+        ours: Whether it is this inbox.
         waits_inside: Copies of one event wait for each other within the process, unseen by the database.
     """
 
@@ -30,6 +34,9 @@ class Receiver:
     app: str
     event_table: str
     scripts: tuple[str, ...]
+    inbox_schema: str = INBOX_SCHEMA
+    worker: str = ""
+    ours: bool = False
     waits_inside: bool = False
 
     @property
@@ -64,11 +71,27 @@ def four_receivers(ours: str = OURS_APP) -> tuple[Receiver, ...]:
             app=ours,
             event_table="webhooks.inbox",
             scripts=("billing.sql",),
+            ours=True,
             waits_inside=True,
         ),
         _broken("mark first", "records the event id, commits, then does the work"),
         _broken("mark after", "does the work, commits, then records the event id"),
         _broken("any error", "takes every insert that fails for a duplicate"),
+    )
+
+
+def queued_receiver() -> Receiver:
+    """Give ours once more, with books of its own: the same handlers run in a worker, after the 200."""
+    return Receiver(
+        name="ours queued",
+        does="event recorded, then 200; a worker does the work",
+        schema="ours_queued",
+        app="webhook_inbox.demo.queued:app",
+        event_table="webhooks_queued.inbox",
+        scripts=("billing.sql",),
+        inbox_schema="webhooks_queued",
+        worker="webhook_inbox.demo.queued:inbox",
+        ours=True,
     )
 
 

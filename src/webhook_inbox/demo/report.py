@@ -61,6 +61,13 @@ class Narrator:
         for receiver in receivers:
             self.say(f"  {receiver.name:<{NAME_WIDTH}} {receiver.does}")
 
+    def open_later(self, receiver: Receiver) -> None:
+        """Say that the others have no part in what follows."""
+        self.say()
+        self.say("After the 200: ours once more, with a queue. The others have none.", "bold")
+        self.say()
+        self.say(f"  {receiver.name:<{NAME_WIDTH}} {receiver.does}")
+
     def begin(self, number: int, chapter: Chapter) -> None:
         """Say what is about to be done."""
         self.say()
@@ -83,7 +90,8 @@ class Narrator:
         self._data.print(_table(result.rows), width=WIDTH)
         self.say()
         if result.ok:
-            self.say("Ours booked every payment once: event, work and record were one commit.", "green")
+            self.say("Ours booked every payment once: event, work and record were one commit,", "green")
+            self.say("in the request and in the worker alike.", "green")
             self.say("The others lost or doubled payments, though each of them looks right.")
             self.say("(One payment under two event ids is beyond any receiver: a unique key in")
             self.say("the ledger, which ours has and most have not, tells it.)")

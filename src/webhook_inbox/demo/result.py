@@ -44,11 +44,13 @@ class Row:
     Hold one row of the table.
 
     Attributes:
+        ours: Whether nothing may be lost or doubled here.
         events_sent: Different events, each counted once however often it was delivered.
         tally: Of all invoices.
     """
 
     receiver: str
+    ours: bool
     events_sent: int
     tally: Tally
 
@@ -72,8 +74,8 @@ class StoryResult:
     @property
     def ours_ok(self) -> bool:
         """Say whether ours lost and doubled nothing, and announced exactly what it booked."""
-        ours = self.rows[0].tally
-        return ours.lost == ours.doubled == 0 and ours.announced == ours.booked
+        ours = [row.tally for row in self.rows if row.ours]
+        return all(each.lost == each.doubled == 0 and each.announced == each.booked for each in ours)
 
     @property
     def surprises(self) -> tuple[tuple[str, Line], ...]:

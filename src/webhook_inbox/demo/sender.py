@@ -17,10 +17,10 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from webhook_inbox.demo.errors import StoryError
-from webhook_inbox.demo.events import Invoice, StripeEvent
+from webhook_inbox.demo.events import UNKNOWN_CURRENCY, Invoice, StripeEvent
 from webhook_inbox.demo.servers import ReceiverServer
 
 ANSWER_SECONDS_MAX = 20.0
@@ -38,12 +38,14 @@ class Attempt:
     Attributes:
         status: Of the answer; None where none came: refused, cut off, or too late.
         outcome: What the receiver says became of it, or empty.
+        state: What it says became of the first copy, where this is a duplicate; or empty.
     """
 
     receiver: str
     event_id: str
     status: int | None
     outcome: str = ""
+    state: str = ""
 
     @property
     def accepted(self) -> bool:
@@ -51,7 +53,10 @@ class Attempt:
         return self.status is not None and 200 <= self.status < 300  # noqa: PLR2004 - RFC 9110, "Successful 2xx"
 
     def __str__(self) -> str:
-        return "no answer" if self.status is None else f"{self.status} {self.outcome}".rstrip()
+        if self.status is None:
+            return "no answer"
+        said = f"{self.status} {self.outcome}".rstrip()
+        return said if self.state in {"", "processed"} else f"{said} ({self.state})"
 
 
 Pending: TypeAlias = Mapping[str, Sequence[Future[Attempt]]]
@@ -109,12 +114,20 @@ class Sender:
         self._threads.shutdown(cancel_futures=True)
 
     def bookings_due(self) -> dict[Invoice, int]:
-        """Say how many payments the ledger should hold for each invoice: 1 where it was paid and is not void."""
+        """
+        Say how many payments the ledger should hold for each invoice.
+
+        1 where it was paid, is not void, and is in a currency that books are kept in; else a person must look.
+        """
         types: dict[Invoice, set[str]] = {}
         for event in self.events.values():
             types.setdefault(event.invoice, set()).add(event.type)
         return {
-            invoice: int("invoice.paid" in told and "invoice.voided" not in told)
+            invoice: int(
+                "invoice.paid" in told
+                and "invoice.voided" not in told
+                and invoice.currency != UNKNOWN_CURRENCY
+            )
             for invoice, told in types.items()
         }
 
@@ -145,12 +158,18 @@ class Sender:
         try:
             connection.request("POST", "/stripe", event.body, headers)
             answer = connection.getresponse()
-            status, outcome = answer.status, _outcome(answer.read())
+            status, said = answer.status, _said(answer.read())
         except (OSError, http.client.HTTPException):
-            status, outcome = None, ""
+            status, said = None, {}
         finally:
             connection.close()
-        attempt = Attempt(receiver=server.receiver.name, event_id=event.id, status=status, outcome=outcome)
+        attempt = Attempt(
+            receiver=server.receiver.name,
+            event_id=event.id,
+            status=status,
+            outcome=str(said.get("outcome", "")),
+            state=str(said.get("state", "")) if said.get("outcome") == "duplicate" else "",
+        )
         self.attempts.append(attempt)
         return attempt
 
@@ -161,9 +180,9 @@ def sign(body: bytes, secret: str, *, timestamp: int) -> str:
     return f"t={timestamp},v1={signature}"
 
 
-def _outcome(body: bytes) -> str:
+def _said(body: bytes) -> dict[str, Any]:
     try:
         answer = json.loads(body)
     except ValueError:
-        return ""
-    return str(answer.get("outcome", "")) if isinstance(answer, dict) else ""
+        return {}
+    return answer if isinstance(answer, dict) else {}

@@ -20,21 +20,20 @@ LOG_BYTES_SHOWN = 1500
 FOREIGN_PREFIXES = ("PG", "WEBHOOK_INBOX_")
 
 
-class ReceiverServer:
+class ReceiverProcess:
     """
-    Serve one receiver on a free port of 127.0.0.1.
+    Run a part of one receiver as a process, which ends with us or before.
 
     Args:
         receiver: Which one.
         database: The DSN of the demo's database.
         secret: The signing secret it shares with the sender.
 
-    Concurrency: One thread's; requests come from any.
+    Concurrency: One thread's.
     """
 
     def __init__(self, receiver: Receiver, *, database: str, secret: str) -> None:
         self.receiver = receiver
-        self.port = 0
         self._environment = {
             **outer_environment(os.environ),
             "DATABASE_URL": receiver.dsn(database),
@@ -43,38 +42,18 @@ class ReceiverServer:
         self._process: subprocess.Popen[bytes] | None = None
         self._log: IO[bytes] | None = None
 
-    @property
-    def url(self) -> str:
-        """Give the address that the provider posts to."""
-        return f"http://127.0.0.1:{self.port}/stripe"
-
-    def launch(self) -> None:
-        """Start the process; ``await_ready`` must follow."""
+    def start(self, module: str, app: str) -> None:
+        """Start *module* of this package for *app*."""
         # A pipe would fill up and stop a receiver that writes many tracebacks; a nameless file is gone with us.
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed by kill()
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "webhook_inbox.demo.child", self.receiver.app],
+            [sys.executable, "-P", "-m", f"webhook_inbox.demo.{module}", app],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
             env=self._environment,
             start_new_session=True,  # the terminal's Ctrl-C is for us alone
         )
-
-    def await_ready(self) -> None:
-        """
-        Return when the application serves.
-
-        Raises:
-            StoryError: It ended, or does not serve in time; the text holds the end of what it wrote.
-        """
-        assert self._process is not None  # noqa: S101 - launch() comes first
-        assert self._process.stdout is not None  # noqa: S101 - a pipe was asked for
-        readable, _, _ = select.select([self._process.stdout], [], [], START_SECONDS_MAX)
-        line = self._process.stdout.readline() if readable else b""
-        if not line:
-            raise StoryError(f"the receiver {self.receiver.name!r} did not start:\n{self.log_tail()}")
-        self.port = int(line)
 
     def kill(self) -> None:
         """Kill the process with SIGKILL, as a crash or an impatient supervisor would; harmless when it is gone."""
@@ -93,6 +72,50 @@ class ReceiverServer:
             return ""
         self._log.seek(0)
         return self._log.read()[-LOG_BYTES_SHOWN:].decode(errors="replace")
+
+
+class ReceiverServer(ReceiverProcess):
+    """
+    Serve one receiver on a free port of 127.0.0.1.
+
+    Concurrency: One thread's; requests come from any.
+    """
+
+    def __init__(self, receiver: Receiver, *, database: str, secret: str) -> None:
+        super().__init__(receiver, database=database, secret=secret)
+        self.port = 0
+
+    @property
+    def url(self) -> str:
+        """Give the address that the provider posts to."""
+        return f"http://127.0.0.1:{self.port}/stripe"
+
+    def launch(self) -> None:
+        """Start the process; ``await_ready`` must follow."""
+        self.start("child", self.receiver.app)
+
+    def await_ready(self) -> None:
+        """
+        Return when the application serves.
+
+        Raises:
+            StoryError: It ended, or does not serve in time; the text holds the end of what it wrote.
+        """
+        assert self._process is not None  # noqa: S101 - launch() comes first
+        assert self._process.stdout is not None  # noqa: S101 - a pipe was asked for
+        readable, _, _ = select.select([self._process.stdout], [], [], START_SECONDS_MAX)
+        line = self._process.stdout.readline() if readable else b""
+        if not line:
+            raise StoryError(f"the receiver {self.receiver.name!r} did not start:\n{self.log_tail()}")
+        self.port = int(line)
+
+
+class ReceiverWorker(ReceiverProcess):
+    """Run the handlers of one receiver's recorded events: ``webhook-inbox worker``."""
+
+    def launch(self) -> None:
+        """Start the process; that it works shows in the database."""
+        self.start("child_worker", self.receiver.worker)
 
 
 def start_all(servers: Iterable[ReceiverServer]) -> None:

@@ -11,12 +11,16 @@ from webhook_inbox.demo.database import StoryDatabase, until
 from webhook_inbox.demo.events import INVOICE_OPEN_SECONDS, Invoice, StripeEvent
 from webhook_inbox.demo.receivers import Receiver
 from webhook_inbox.demo.sender import Attempt, Pending, Sender
-from webhook_inbox.demo.servers import ReceiverServer, start_all
+from webhook_inbox.demo.servers import ReceiverServer, ReceiverWorker, start_all
 
 
 class Stage:
     """
     Deliver to all receivers side by side, strike all of them alike, and keep their answers.
+
+    Args:
+        worker: Runs the handlers of the only server's recorded events; None: they run in the request.
+        later: What the second part of the story is played on; None: there is none.
 
     Attributes:
         began: When its setting began, in seconds of the monotonic clock.
@@ -25,9 +29,18 @@ class Stage:
     """
 
     def __init__(
-        self, servers: Sequence[ReceiverServer], database: StoryDatabase, sender: Sender, *, began: float
+        self,
+        servers: Sequence[ReceiverServer],
+        database: StoryDatabase,
+        sender: Sender,
+        *,
+        began: float,
+        worker: ReceiverWorker | None = None,
+        later: Stage | None = None,
     ) -> None:
         self.servers = servers
+        self.later = later
+        self._worker = worker
         self.database = database
         self.sender = sender
         self.began = began
@@ -45,10 +58,10 @@ class Stage:
         self.answers.clear()
         self.invoices.clear()
 
-    def invoice(self, amount: int) -> Invoice:
+    def invoice(self, amount: int, *, currency: str = "eur") -> Invoice:
         """Make a new invoice over *amount* cents, an hour old."""
         created = int(time.time()) - INVOICE_OPEN_SECONDS
-        made = Invoice(name=f"{next(self._numbers):04}", amount=amount, created=created)
+        made = Invoice(name=f"{next(self._numbers):04}", amount=amount, created=created, currency=currency)
         self.invoices.append(made)
         return made
 
@@ -96,3 +109,31 @@ class Stage:
         """Start every receiver again, once PostgreSQL has seen that the dead ones are gone."""
         self.database.await_gone(self.receivers)
         start_all(self.servers)
+
+    def start_worker(self) -> None:
+        """Start the worker, or another one in place of the killed one."""
+        self.worker.launch()
+
+    def kill_worker(self) -> None:
+        """Kill the worker's process with SIGKILL."""
+        self.worker.kill()
+
+    @property
+    def worker(self) -> ReceiverWorker:
+        """Give the worker of a stage that has one."""
+        assert self._worker is not None  # noqa: S101 - such chapters are played on such a stage only
+        return self._worker
+
+    def await_settled(self, *events: StripeEvent) -> None:
+        """Return when each of *events* is processed, or dead."""
+        ids = {event.id for event in events}
+
+        def settled() -> bool:
+            states = self.database.states(self.receivers[0], ids)
+            return states.keys() == ids and set(states.values()) <= {"processed", "dead"}
+
+        until(settled, "an event was never worked off")
+
+    def state(self, event: StripeEvent) -> str:
+        """Give the state of *event*, which has been recorded."""
+        return self.database.states(self.receivers[0], [event.id])[event.id]

@@ -13,14 +13,19 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from webhook_inbox.demo.chapters import STORY, Chapter
+from webhook_inbox.demo.chapters import AFTER_THE_ANSWER, STORY, Chapter
 from webhook_inbox.demo.database import StoryDatabase
 from webhook_inbox.demo.errors import StoryError
-from webhook_inbox.demo.receivers import OURS_APP, Receiver, four_receivers
+from webhook_inbox.demo.receivers import (
+    OURS_APP,
+    Receiver,
+    four_receivers,
+    queued_receiver,
+)
 from webhook_inbox.demo.report import Narrator, answers_in_words
 from webhook_inbox.demo.result import ChapterResult, Line, Row, StoryResult
 from webhook_inbox.demo.sender import Sender
-from webhook_inbox.demo.servers import ReceiverServer, outer_environment
+from webhook_inbox.demo.servers import ReceiverServer, ReceiverWorker, outer_environment
 from webhook_inbox.demo.stage import Stage
 from webhook_inbox.embedded import EmbeddedPostgres
 
@@ -49,7 +54,7 @@ def main(
     staying = (sys.stdout.isatty() if stay is None else stay) and not check and not as_json
     narrator = Narrator(quiet=as_json)
     narrator.say("Starting a PostgreSQL and four receivers ...", "dim")
-    with set_stage(four_receivers(ours)) as stage:
+    with set_stage(four_receivers(ours), queued=queued_receiver()) as stage:
         result = run_story(stage, narrator)
         if as_json:
             print(json.dumps(result.as_json()))
@@ -60,26 +65,23 @@ def main(
 
 def run_story(stage: Stage, narrator: Narrator, *, chapters: Sequence[Chapter] = STORY) -> StoryResult:
     """
-    Tell *chapters* to the receivers on *stage*, and count.
+    Tell *chapters* to the receivers on *stage*, then what comes later to ours alone, and count.
 
     Raises:
         StoryError: Something never stood where it should be struck.
     """
     narrator.open(stage.receivers, stage.database.version)
     told = [_tell(number, chapter, stage, narrator) for number, chapter in enumerate(chapters, 1)]
-    due = stage.sender.bookings_due()
-    rows = tuple(
-        Row(
-            receiver=receiver.name,
-            events_sent=len(stage.sender.events),
-            tally=stage.database.tally(receiver, due),
-        )
-        for receiver in stage.receivers
-    )
+    rows = _rows(stage)
+    if stage.later is not None:
+        narrator.open_later(stage.later.receivers[0])
+        later = enumerate(AFTER_THE_ANSWER, len(told) + 1)
+        told += [_tell(number, chapter, stage.later, narrator) for number, chapter in later]
+        rows += _rows(stage.later)
     result = StoryResult(
         postgres=stage.database.version,
         chapters=tuple(told),
-        rows=rows,
+        rows=tuple(rows),
         seconds=time.monotonic() - stage.began,
     )
     narrator.show(result)
@@ -87,9 +89,12 @@ def run_story(stage: Stage, narrator: Narrator, *, chapters: Sequence[Chapter] =
 
 
 @contextmanager
-def set_stage(receivers: Sequence[Receiver]) -> Iterator[Stage]:
+def set_stage(receivers: Sequence[Receiver], *, queued: Receiver | None = None) -> Iterator[Stage]:
     """
     Run PostgreSQL and *receivers*; when the block ends, however it ends, nothing of them is left.
+
+    Args:
+        queued: Whom the second part of the story is told to; None: nobody.
 
     Raises:
         InboxError: Something did not start.
@@ -97,20 +102,43 @@ def set_stage(receivers: Sequence[Receiver]) -> Iterator[Stage]:
     began = time.monotonic()
     with _without_foreign_settings(), EmbeddedPostgres() as server:
         database = StoryDatabase(server)
-        database.make(receivers)
-        servers = [ReceiverServer(each, database=database.dsn, secret=SECRET) for each in receivers]
-        sender = Sender(SECRET)
+        everyone = [*receivers, *([queued] if queued else [])]
+        database.make(everyone)
+        servers = [ReceiverServer(each, database=database.dsn, secret=SECRET) for each in everyone]
+        workers = [
+            ReceiverWorker(each, database=database.dsn, secret=SECRET) for each in everyone if each.worker
+        ]
+        senders = [Sender(SECRET), Sender(SECRET)]
         try:
             for each in servers:
                 each.launch()
-            _migrate(database.dsn)
+            for schema in {each.inbox_schema for each in everyone}:
+                _migrate(database.dsn, schema)
             for each in servers:
                 each.await_ready()
-            yield Stage(servers, database, sender, began=began)
+            first, second = servers[: len(receivers)], servers[len(receivers) :]
+            later = None
+            if second:
+                later = Stage(second, database, senders[1], began=began, worker=workers[0])
+            yield Stage(first, database, senders[0], began=began, later=later)
         finally:
-            for each in servers:
-                each.kill()
-            sender.close()
+            for process in (*servers, *workers):
+                process.kill()
+            for sender in senders:
+                sender.close()
+
+
+def _rows(stage: Stage) -> list[Row]:
+    due = stage.sender.bookings_due()
+    return [
+        Row(
+            receiver=receiver.name,
+            ours=receiver.ours,
+            events_sent=len(stage.sender.events),
+            tally=stage.database.tally(receiver, due),
+        )
+        for receiver in stage.receivers
+    ]
 
 
 def _tell(number: int, chapter: Chapter, stage: Stage, narrator: Narrator) -> ChapterResult:
@@ -131,10 +159,10 @@ def _tell(number: int, chapter: Chapter, stage: Stage, narrator: Narrator) -> Ch
     return ChapterResult(title=chapter.title, lines=tuple(lines))
 
 
-def _migrate(database: str) -> None:
+def _migrate(database: str, schema: str) -> None:
     """Make the inbox's tables as every user does: ``webhook-inbox migrate``."""
     done = subprocess.run(
-        [sys.executable, "-P", "-m", "webhook_inbox", "migrate"],
+        [sys.executable, "-P", "-m", "webhook_inbox", "migrate", "--schema", schema],
         env={**outer_environment(os.environ), "DATABASE_URL": database},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
