@@ -36,7 +36,7 @@ class Node:
     def rows_read(self) -> int:
         """How many rows it looked at, those it filtered away included."""
         found = self.facts["Actual Rows"] + self.facts.get("Rows Removed by Filter", 0)
-        return int(round(found * self.facts["Actual Loops"]))
+        return round(float(found) * float(self.facts["Actual Loops"]))
 
 
 def explain(
