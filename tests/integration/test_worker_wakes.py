@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 import time
 from typing import Any
 
@@ -11,6 +12,7 @@ import psycopg
 import pytest
 
 from tests.fixtures.queue import EFFECTS, Queue, body_of, until
+from webhook_inbox.runtime.wake import Listener
 
 INSERT = "INSERT INTO effects (event_id, note) VALUES (%s, %s)"
 LISTENERS = (
@@ -57,20 +59,36 @@ def test_an_event_of_another_process_is_picked_up_at_once(
     asyncio.run(story())
 
 
-def test_what_was_recorded_before_anybody_listened_is_found(database: str) -> None:
+def test_what_was_recorded_before_anybody_listened_is_found(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With a poll of 30 s: an event that is committed between the first look and LISTEN waits for no poll."""
+    looked = threading.Event()
+    listen = Listener._listen
+
+    def probe(point: str) -> None:
+        if point == "claim.rollback.after":
+            looked.set()
 
     async def story() -> None:
-        box = queue(database, poll_seconds=30)
+        recorded = asyncio.Event()
+
+        async def late(self: Listener) -> None:
+            await recorded.wait()
+            await listen(self)
+
+        monkeypatch.setattr(Listener, "_listen", late)
+        box = queue(database, poll_seconds=30, probe=probe)
         box.rows(EFFECTS)
         async with box.working():
-            await until(lambda: box.rows("SELECT 1 FROM {s}.workers"))
+            await until(looked.is_set)
             # As a process would that cannot notify.
             await asyncio.to_thread(
                 box.rows,
                 "INSERT INTO {s}.inbox (provider, endpoint, event_id, event_type, state, body_sha256, body_bytes) "
-                "VALUES ('stripe', 'billing', 'evt_1', 'invoice.paid', 'waiting', '\\x00', 1)",
+                "VALUES ('stripe', 'billing', 'evt_1', 'invoice.paid', 'waiting', '', 1)",
             )
+            recorded.set()
             await until(lambda: box.effects() == ["evt_1"], 12)
         await box.close()
 
