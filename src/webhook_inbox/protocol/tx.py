@@ -218,11 +218,11 @@ class Tx(Generic[Connection_co]):
         """
         self._check_open()
         about, _ = self._about(event)
-        self._called += 1
         number = Decimal(version)
         if not number.is_finite():
             raise ValueError("tx.stale: the version is no finite number")
         params = {"endpoint": about.endpoint, "key": _text(key, what="tx.stale: the key"), "version": number}
+        self._called += 1
         return _is_none(self._session.execute(self._sql.version_applied, params))
 
     @property
