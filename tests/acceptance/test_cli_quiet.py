@@ -24,7 +24,12 @@ DSNS = {
     "unknown key": f"postgresql://bob@127.0.0.1:1/shop?pasword={CANARY}",
 }
 VERBS = [["migrate"], ["migrate", "--check"], ["status"], ["status", "--json"]]
-APP_VERBS = [["status", "shop:inbox"], ["serve", "shop:inbox", "--port", "0"]]
+APP_VERBS = [
+    ["status", "shop:inbox"],
+    ["serve", "shop:inbox", "--port", "0"],
+    ["worker", "shop:inbox", "--drain"],
+    ["dev", "shop:inbox", "--port", "0"],
+]
 
 
 def refused(done: subprocess.CompletedProcess[str]) -> None:
