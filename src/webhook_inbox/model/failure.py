@@ -9,10 +9,21 @@ SQLSTATE and constraint, and where it was raised: enough to find the line, nothi
 
 from __future__ import annotations
 
+import sysconfig
 import traceback
 from dataclasses import dataclass
+from pathlib import Path
 
 _FRAMES_MAX = 12
+_PACKAGE = Path(__file__).parents[1]
+# Our rooms, but for the demo, which is a user; whatever pip installed; and Python's own library.
+_NOT_THE_USERS = (
+    *(f"{room}/" for room in _PACKAGE.iterdir() if room.is_dir() and room.name != "demo"),
+    *(str(module) for module in _PACKAGE.glob("*.py")),
+    *(sysconfig.get_paths()[name] + "/" for name in ("purelib", "platlib", "stdlib")),
+    "psycopg_binary",
+    "waiting.pyx",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +35,8 @@ class Failure:
         type: ``module.Class`` of the exception that started it.
         sqlstate: Five characters, or empty.
         constraint: Name of the violated constraint, or empty.
-        frames: ``file:line function``, outermost first, at most 12, the innermost kept.
+        frames: ``file:line function`` of the user's own code, outermost first, at most 12, the innermost kept; every
+            frame where none is the user's.
     """
 
     type: str
@@ -48,11 +60,15 @@ def describe(error: BaseException) -> Failure:
     """Give what may be shown of *error*; of an error of ours that wraps another, of the one it wraps."""
     root = error.__cause__ or error
     kind = type(root)
-    frames = tuple(
-        f"{frame.filename.rsplit('/', 1)[-1]}:{frame.lineno} {frame.name}"
-        for frame in traceback.extract_tb(root.__traceback__)
-    )
+    frames = _users(traceback.extract_tb(root.__traceback__))
     sqlstate = getattr(root, "sqlstate", None) or getattr(error, "sqlstate", None) or ""
     constraint = getattr(getattr(root, "diag", None), "constraint_name", None) or ""
     name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
     return Failure(type=name, sqlstate=sqlstate, constraint=constraint, frames=frames[-_FRAMES_MAX:])
+
+
+def _users(stack: traceback.StackSummary) -> tuple[str, ...]:
+    """Give the frames of the user's own code, which is where to look; all of them where there are none."""
+    own = [frame for frame in stack if not frame.filename.startswith(_NOT_THE_USERS)]
+    shown = own or list(stack)
+    return tuple(f"{frame.filename.rpartition('/')[2]}:{frame.lineno} {frame.name}" for frame in shown)
