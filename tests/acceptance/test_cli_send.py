@@ -263,9 +263,40 @@ def test_people_read_it_by_file_and_by_outcome(cli: Cli, receiver: Receiver) -> 
     lines = done.stdout.splitlines()
     assert (done.returncode, done.stderr) == (0, "")
     assert lines[1].split(maxsplit=2)[1:] == ["evt_1", "1 processed, 2 duplicate"]
-    assert [line.split() for line in lines[4:6]] == [["200", "duplicate", "2"], ["200", "processed", "1"]]
+    assert [line.split() for line in lines[4:6]] == [
+        ["200", "duplicate", "-", "2"],
+        ["200", "processed", "-", "1"],
+    ]
     assert lines[-1].startswith("3 deliveries of 1 file (")
     assert lines[-1].endswith(": all acknowledged")
+
+
+def test_it_says_why_a_delivery_was_not_acknowledged(cli: Cli, receiver: Receiver) -> None:
+    """The receiver's code in the table and its sentence once, whatever a stranger wrote into it; both in JSON."""
+    refusal = {"outcome": "rejected", "reason": "bad_signature", "error": "no secret fits\x1b[2J"}
+    receiver.answer = lambda _number: (400, {}, json.dumps(refusal).encode())
+    told = send(cli, receiver, cli.payload("evt_1"), code=1)
+    [delivery] = told["files"][0]["deliveries"]
+    assert {name: delivery[name] for name in refusal} == refusal
+    assert told["outcomes"] == [
+        {"status": 400, "outcome": "rejected", "reason": "bad_signature", "deliveries": 1}
+    ]
+    arguments = (cli.payload("evt_1"), "--source", "stripe", "--duplicate", "3")
+    lines = cli.run("send", receiver.url, *arguments).stdout.splitlines()
+    assert lines[4].split() == ["400", "rejected", "bad_signature", "3"]
+    assert lines[6] == "no secret fits\\x1b[2J"
+    assert lines[7].startswith("3 deliveries")
+
+
+def test_where_nobody_listens_it_says_where_and_what_to_look_at(cli: Cli) -> None:
+    """P-QUIET: host and port, and nothing else of a URL that may hold credentials."""
+    with socket.create_server(("127.0.0.1", 0)) as gone:
+        port = gone.getsockname()[1]
+    url = f"http://user:canary@127.0.0.1:{port}/shop?token=canary"
+    done = cli.run("send", url, cli.payload("evt_1"), "--source", "stripe", WEBHOOK_INBOX_SECRET=SECRET)
+    assert done.returncode == 1
+    assert f"no connection to 127.0.0.1:{port}: is `webhook-inbox serve` running?\n" in done.stdout
+    assert "canary" not in done.stdout + done.stderr
 
 
 @pytest.mark.parametrize(

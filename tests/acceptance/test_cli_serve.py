@@ -96,7 +96,9 @@ def test_sigterm_finishes_what_is_under_way(shop: Cli, beside: psycopg.Connectio
     assert effects(beside) == []
     beside.execute("SELECT pg_advisory_unlock(7)")
     output, _ = sender.communicate(timeout=SECONDS_MAX)
-    assert json.loads(output)["outcomes"] == [{"status": 200, "outcome": "processed", "deliveries": 1}]
+    assert json.loads(output)["outcomes"] == [
+        {"status": 200, "outcome": "processed", "reason": "", "deliveries": 1}
+    ]
     assert served.process.wait(SECONDS_MAX) == 0
     assert effects(beside) == ["evt_1"]
 

@@ -20,7 +20,8 @@ from webhook_inbox._version import __version__
 from webhook_inbox.cli.payloads import Payload
 
 _ANSWER_BYTES_MAX = 65_536
-_OUTCOME_CHARS_MAX = 40
+_CODE_CHARS_MAX = 40
+_SENTENCE_CHARS_MAX = 300
 _BACKOFF_SECONDS = 0.2
 
 
@@ -56,6 +57,8 @@ class Answer:
     Attributes:
         status: HTTP status; None where no answer came.
         outcome: What the receiver says became of it; without an answer, why there is none; else empty.
+        reason: The receiver's short code for that; empty where it gave none.
+        error: A sentence that says more: the receiver's own, or ours where nobody answers; else empty.
         attempts: From 1.
         seconds: Of the last attempt.
         retry_after_seconds: What the receiver asked for; None where it did not.
@@ -65,12 +68,23 @@ class Answer:
     outcome: str
     attempts: int
     seconds: float
+    reason: str = ""
+    error: str = ""
     retry_after_seconds: float | None = None
 
     @property
     def acknowledged(self) -> bool:
         """Say whether the provider would be satisfied."""
         return self.status is not None and self.status // 100 == 2  # noqa: PLR2004 - 2xx
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """Hold what an answer's body says."""
+
+    outcome: str = ""
+    reason: str = ""
+    error: str = ""
 
 
 async def deliver_all(
@@ -126,26 +140,31 @@ async def _attempt(client: httpx.AsyncClient, payload: Payload, plan: Plan, atte
         ("user-agent", f"webhook-inbox-send/{__version__}"),
         *plan.sign(payload, int(time.time())),
     ]
-    status, outcome, retry_after = None, "", None
+    status, said, retry_after = None, _Said(), None
     began = time.monotonic()
     try:
         async with (
             asyncio.timeout(plan.timeout_seconds),
             client.stream("POST", plan.url, headers=headers, content=payload.body) as response,
         ):
-            status, outcome = response.status_code, _outcome(await _beginning(response))
+            status, said = response.status_code, _read(await _beginning(response))
             retry_after = _seconds(response.headers.get("retry-after", ""))
     except (TimeoutError, httpx.TimeoutException):
-        status, outcome = None, "timed out"
+        status, said = None, _Said("timed out")
     except httpx.ConnectError:
-        outcome = "no connection"
+        said = _Said(
+            "no connection",
+            error=f"no connection to {_place(plan.url)}: is `webhook-inbox serve` running?",
+        )
     except httpx.HTTPError:
-        status, outcome = None, "connection lost"
+        status, said = None, _Said("connection lost")
     return Answer(
         status=status,
-        outcome=outcome,
+        outcome=said.outcome,
         attempts=attempt,
         seconds=time.monotonic() - began,
+        reason=said.reason,
+        error=said.error,
         retry_after_seconds=retry_after,
     )
 
@@ -159,13 +178,25 @@ async def _beginning(response: httpx.Response) -> bytes:
     return body
 
 
-def _outcome(body: bytes) -> str:
+def _place(url: str) -> str:
+    """Give host and port, without what else *url* may hold (P-QUIET)."""
+    parsed = httpx.URL(url)
+    host = f"[{parsed.host}]" if ":" in parsed.host else parsed.host
+    return f"{host}:{parsed.port or (443 if parsed.scheme == 'https' else 80)}"
+
+
+def _read(body: bytes) -> _Said:
+    """Read an answer of ours; anybody else's is left unread."""
     try:
         value = json.loads(body)
     except (ValueError, RecursionError):
-        return ""
-    found = value.get("outcome") if isinstance(value, dict) else None
-    return found[:_OUTCOME_CHARS_MAX] if isinstance(found, str) else ""
+        return _Said()
+    if not isinstance(value, dict):
+        return _Said()
+    outcome, reason, error = (
+        found if isinstance(found := value.get(name), str) else "" for name in ("outcome", "reason", "error")
+    )
+    return _Said(outcome[:_CODE_CHARS_MAX], reason[:_CODE_CHARS_MAX], error[:_SENTENCE_CHARS_MAX])
 
 
 def _seconds(text: str) -> float | None:

@@ -63,8 +63,8 @@ class Sent:
             "unacknowledged": self.unacknowledged,
             "seconds": round(self.seconds, 6),
             "outcomes": [
-                {"status": status, "outcome": outcome, "deliveries": count}
-                for (status, outcome), count in self._outcomes()
+                {"status": status, "outcome": outcome, "reason": reason, "deliveries": count}
+                for (status, outcome, reason), count in self._outcomes()
             ],
             "files": [
                 {
@@ -76,6 +76,8 @@ class Sent:
                         {
                             "status": each.status,
                             "outcome": each.outcome,
+                            "reason": each.reason,
+                            "error": each.error,
                             "attempts": each.attempts,
                             "seconds": round(each.seconds, 6),
                         }
@@ -99,17 +101,19 @@ class Sent:
             tell(line)
         tell()
         sums = [
-            ["-" if status is None else str(status), outcome or "-", str(count)]
-            for (status, outcome), count in self._outcomes()
+            ["-" if status is None else str(status), outcome or "-", reason or "-", str(count)]
+            for (status, outcome, reason), count in self._outcomes()
         ]
-        for line in table(["status", "outcome", "deliveries"], sums, numbers=[0, 2]):
+        for line in table(["status", "outcome", "reason", "deliveries"], sums, numbers=[0, 3]):
             tell(line)
         tell()
+        for error in dict.fromkeys(answer.error for answer in self.answers if answer.error):
+            tell(visible(error))
         tell(self._sum())
 
-    def _outcomes(self) -> list[tuple[tuple[int | None, str], int]]:
-        counts = Counter((answer.status, answer.outcome) for answer in self.answers)
-        return sorted(counts.items(), key=lambda item: (item[0][0] or 0, item[0][1]))
+    def _outcomes(self) -> list[tuple[tuple[int | None, str, str], int]]:
+        counts = Counter((answer.status, answer.outcome, answer.reason) for answer in self.answers)
+        return sorted(counts.items(), key=lambda item: (item[0][0] or 0, *item[0][1:]))
 
     def _sum(self) -> str:
         total = len(self.answers)
