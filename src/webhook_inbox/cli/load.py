@@ -12,8 +12,9 @@ from types import ModuleType
 from webhook_inbox.errors import ConfigurationError, InboxError
 from webhook_inbox.inbox import Inbox
 
-# Names of modules, variables and attributes; anything else may quote a value, as a settings library does.
-_TEXT_IS_PYTHONS = (AttributeError, ImportError, InboxError, KeyError, NameError)
+# Names of modules, variables and attributes, or what a program says on purpose as it ends; anything else may quote a
+# value, as a settings library does.
+_TEXT_IS_PLAIN = (AttributeError, ImportError, InboxError, KeyError, NameError, SystemExit)
 _FRAMES_MAX = 5
 _PACKAGE = Path(__file__).parents[1]
 # Frames of the import machinery, and ours: whoever made the mistake reads the code on the way to them.
@@ -86,7 +87,7 @@ def _import_failed(name: str, error: BaseException) -> ConfigurationError:
 def _said(error: BaseException) -> str:
     if isinstance(error, SyntaxError):  # Python's own text shows the line
         return f"{type(error).__name__}: {error.msg} at {_near(error.filename or '?')}:{error.lineno}"
-    if isinstance(error, _TEXT_IS_PYTHONS):
+    if isinstance(error, _TEXT_IS_PLAIN):
         return "".join(traceback.format_exception_only(error))
     return f"{type(error).__name__}; its text is not shown, it may hold a setting's value"
 
