@@ -1,11 +1,10 @@
 """
 Change the verifiers and the plans in thousands of small ways, one at a time, and see which changes no test notices.
 
-    make mutate                        everything, from nothing; compares with survivors.txt
-    make mutate ARGS="--only sources"  one of the folders
-    make mutate ARGS=--again           only functions that changed since the last run, and what survived it
-    make mutate ARGS=--sample          a tenth of the mutants, another tenth after every change of code
-    make mutate ARGS=--accept          ... and write survivors.txt
+    make mutate ARGS="--only sources"           from nothing; compares with survivors_sources.txt
+    make mutate ARGS="--only sources --again"   only functions that changed since the last run, and what survived it
+    make mutate ARGS="--only sources --sample"  a tenth of the mutants, another tenth after every change of code
+    make mutate ARGS="--only sources --accept"  ... and write the list
 
 mutmut works in ``build/mutation``, on a copy: it mutates the copy's sources, all mutants of a function at once, forks a
 process for each mutant and runs there the tests that reach the function. The server is started once, for all of them.
@@ -30,14 +29,14 @@ from pathlib import Path
 from mutmut.mutation.diff_apply import get_diff_for_mutant
 
 from tests.mutation.survivors import (
+    FOLDERS,
     KILLED_PERCENT_MIN,
-    LIST,
-    MUTATED,
     NO_REASON,
     ROOT,
     Listing,
     Survivor,
     current_prints,
+    list_of,
     parse,
     render,
 )
@@ -147,7 +146,7 @@ def guess_reason(survivor: Survivor) -> str:
     return NO_REASON
 
 
-def collect(pattern: str, known: Listing) -> tuple[Listing, int]:
+def collect(folder: str, pattern: str, known: Listing) -> tuple[Listing, int]:
     """Gather what the run found about the mutants that match *pattern*, and how many of them never ran."""
     ours = {name: verdict for name, verdict in verdicts().items() if fnmatchcase(name, pattern)}
     with chdir(ROOM):
@@ -163,7 +162,7 @@ def collect(pattern: str, known: Listing) -> tuple[Listing, int]:
     }
     killed = sum(code in NOTICED for _, code in ours.values())
     missing = sum(code is None for _, code in ours.values())
-    return Listing(len(ours), killed, current_prints(), survivors), missing
+    return Listing(len(ours), killed, current_prints(folder), survivors), missing
 
 
 def report(found: Listing, known: Listing, *, whole: bool) -> bool:
@@ -194,32 +193,33 @@ def main() -> int:
         "--again", action="store_true", help="keep the last run's verdicts where they still hold"
     )
     parser.add_argument("--sample", action="store_true", help="a tenth of the mutants")
-    parser.add_argument("--only", default="*", metavar="FOLDER", help="protocol or sources")
-    parser.add_argument("--accept", action="store_true", help="write survivors.txt")
+    parser.add_argument("--only", choices=FOLDERS, required=True, help="the folder to change")
+    parser.add_argument("--accept", action="store_true", help="write the list")
     parser.add_argument(
         "--seconds", type=float, default=5400, help="end after so long, with what is known then"
     )
     options = parser.parse_args()
-    whole = not options.sample and options.only == "*"
+    folder, whole = options.only, not options.sample
     if options.accept and not whole:
         parser.error("a part cannot be accepted for the whole")
 
     began = time.monotonic()
-    known = parse(LIST.read_text()) if LIST.exists() else Listing(0, 0, {}, {})
-    last_digit = str(int("".join(current_prints().values()), 16) % 10) if options.sample else ""
-    pattern = f"webhook_inbox.{options.only}.*__mutmut_*{last_digit}"
+    listed = list_of(folder)
+    known = parse(listed.read_text()) if listed.exists() else Listing(0, 0, {}, {})
+    last_digit = str(int("".join(current_prints(folder).values()), 16) % 10) if options.sample else ""
+    pattern = f"webhook_inbox.{folder}.*__mutmut_*{last_digit}"
     lay_out(fresh=not options.again)
     if options.again:
         forget_survivors()
     with EmbeddedPostgres(durable=False, settings={"max_connections": "300"}) as server:
-        run_mutmut([] if whole else [pattern], seconds_max=options.seconds, dsn=server.dsn)
-    found, missing = collect(pattern, known)
+        run_mutmut([pattern], seconds_max=options.seconds, dsn=server.dsn)
+    found, missing = collect(folder, pattern, known)
     good = report(found, known, whole=whole)
     print(f"{missing} mutants were not tried; {time.monotonic() - began:.0f} s")
     if missing or not found.total:
         return 1
     if options.accept:
-        LIST.write_text(render(found))
+        listed.write_text(render(found))
         return 0
     return 0 if good and (not whole or found.killed_percent >= KILLED_PERCENT_MIN) else 1
 

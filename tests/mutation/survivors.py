@@ -1,7 +1,7 @@
 """
 Keep the list of mutants that no test notices, and know which code it speaks about.
 
-The list (``survivors.txt``) is text that people read and complete. It opens with a fingerprint of every file that is
+The list of a folder (``survivors_sources.txt``, ``survivors_protocol.txt``) is text that people read and complete. It opens with a fingerprint of every file that is
 mutated, so that a change of code without a new run is noticed in seconds; then one block for each survivor::
 
     webhook_inbox.sources.signature.only_header
@@ -21,13 +21,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-LIST = Path(__file__).with_name("survivors.txt")
-MUTATED = ("src/webhook_inbox/protocol", "src/webhook_inbox/sources")
+FOLDERS = ("sources", "protocol")
 KILLED_PERCENT_MIN = 90
 NO_REASON = "not judged yet"
 
 _HEADER = """\
-# Mutants that no test notices. `make mutate` compares with this list; `make mutate ARGS=--accept` writes it anew.
+# Mutants that no test notices. `make mutate` compares with this list; `make mutate ARGS="--only FOLDER --accept"` writes it anew.
 # The reasons (lines that begin with =) are written by people, and kept.
 """
 
@@ -87,13 +86,15 @@ def fingerprint(source: str) -> str:
     return hashlib.sha256(ast.dump(tree).encode()).hexdigest()[:16]
 
 
-def current_prints() -> dict[str, str]:
-    """Give the fingerprint of every file that is mutated, by its path from the root."""
-    return {
-        path.relative_to(ROOT).as_posix(): fingerprint(path.read_text())
-        for folder in MUTATED
-        for path in sorted((ROOT / folder).rglob("*.py"))
-    }
+def list_of(folder: str) -> Path:
+    """Give the file that lists the survivors of *folder*."""
+    return Path(__file__).with_name(f"survivors_{folder}.txt")
+
+
+def current_prints(folder: str) -> dict[str, str]:
+    """Give the fingerprint of every file of *folder*, by its path from the root."""
+    files = sorted((ROOT / "src" / "webhook_inbox" / folder).rglob("*.py"))
+    return {path.relative_to(ROOT).as_posix(): fingerprint(path.read_text()) for path in files}
 
 
 def render(listing: Listing) -> str:
