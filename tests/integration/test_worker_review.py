@@ -139,3 +139,39 @@ def test_an_outage_longer_than_the_lease_is_nobodys_crash(
         await box.close()
 
     asyncio.run(story())
+
+
+@pytest.mark.parametrize("stage", ["handler", "prepare"])
+def test_a_thread_that_never_comes_back_takes_nothing_along(stage: str, database: str) -> None:
+    """P-FLOW, P-COUNT: each run that hangs is a failed attempt; its thread, place and connection are replaced."""
+    go = threading.Event()
+    hung: list[str] = []
+
+    def hang(event: Any) -> None:
+        if event.id.startswith("hang"):
+            hung.append(event.id)
+            go.wait(60)
+
+    async def story() -> None:
+        # One place, and as many connections as there are events that hang.
+        box = Queue(database, connections_max=3, handler_seconds_max=0.3, attempts_max=1, batch_events_max=1)
+        box.rows(EFFECTS)
+
+        @box.billing.on("invoice.paid", prepare=hang if stage == "prepare" else None)
+        def book(tx: Any, event: Any, *prepared: Any) -> None:
+            tx.conn.execute(INSERT, [event.id, ""])
+            hang(event)
+
+        await box.receive("hang_1", "hang_2", "hang_3")
+        async with box.working():
+            await until(lambda: box.states() == {"dead": 3})
+            await box.receive("evt_1", "evt_2")
+            await until(lambda: box.states() == {"dead": 3, "processed": 2})
+            go.set()
+        assert sorted(hung) == ["hang_1", "hang_2", "hang_3"]
+        history = [(row["outcome"], row["error_type"]) for each in hung for row in box.attempts(each)]
+        assert history == [("failed", "webhook_inbox.errors.HandlerTimeoutError")] * 3
+        assert sorted(box.effects()) == ["evt_1", "evt_2"], "what comes back late has no effect"
+        await box.close()
+
+    asyncio.run(story())

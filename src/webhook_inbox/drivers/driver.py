@@ -19,9 +19,13 @@ T = TypeVar("T")
 class Driver(Protocol):
     """Run plans on this thread."""
 
-    def run(self, plan: Callable[[], Plan[T]]) -> T:
+    def run(self, plan: Callable[[], Plan[T]], *, abandoned: Callable[[], None] = ...) -> T:
         """
         Run a fresh plan to its end.
+
+        Args:
+            abandoned: Called, on another thread, once a handler of the plan is not waited for any longer: nothing that
+                it did or does can be committed, and this thread is its own until it ends.
 
         Raises:
             StoreUnavailableError: No connection came free, or it was lost; a commit's fate may be unknown.

@@ -168,6 +168,28 @@ class PsycopgRunner:
             self._conn.close()
 
 
+class _Loan:
+    """Hold a connection of a pool, and give it back once: what is abandoned is not there to be given back."""
+
+    def __init__(self, pool: ConnectionPool[Any], conn: psycopg.Connection[Any]) -> None:
+        self.conn = conn
+        self._pool: ConnectionPool[Any] | None = pool
+
+    def end(self) -> None:
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.putconn(self.conn)
+
+    def abandon(self) -> None:
+        """End it for a thread that does not come back; the pool makes another connection in its place."""
+        self.conn.close()
+        self.end()
+
+
+def _nothing() -> None:
+    """Tell nobody."""
+
+
 class PsycopgDriver:
     """
     Run plans on connections of a pool: the user's own, or one made from a DSN when it is first needed.
@@ -188,23 +210,29 @@ class PsycopgDriver:
         self._lock = threading.Lock()
         self._pool: ConnectionPool[Any] | None = None
 
-    def run(self, plan: Callable[[], Plan[T]]) -> T:
+    def run(self, plan: Callable[[], Plan[T]], *, abandoned: Callable[[], None] = _nothing) -> T:
         """Run a fresh plan on a free connection; see ``Driver.run``."""
         try:
-            return self._run_once(plan)
+            return self._run_once(plan, abandoned)
         except NotBegunError:
             # The pool handed out a connection that had died while idle (a restart, a failover). Nothing was
             # begun on it, so nothing can have been applied: do without its neighbours, and try once more. To ask
             # them how they are would be to wait for those that have gone silent.
             self._open_pool().drain()
         try:
-            return self._run_once(plan)
+            return self._run_once(plan, abandoned)
         except NotBegunError as error:
             raise error.reason from error.reason.__cause__
 
-    def _run_once(self, plan: Callable[[], Plan[T]]) -> T:
+    def _run_once(self, plan: Callable[[], Plan[T]], abandoned: Callable[[], None]) -> T:
         pool = self._open_pool()
-        with self._borrowed(pool) as conn, self._watch.over(conn) as wait:
+
+        def abandon() -> None:
+            loan.abandon()
+            abandoned()
+
+        with self._borrowed(pool) as loan, self._watch.over(loan.conn, abandon) as wait:
+            conn = loan.conn
             runner = PsycopgRunner(conn, probe=self._probe, wait=wait)
             try:
                 return runner.run(plan())
@@ -220,9 +248,9 @@ class PsycopgDriver:
                     pool.drain()
 
     @contextmanager
-    def _borrowed(self, pool: ConnectionPool[Any]) -> Iterator[psycopg.Connection[Any]]:
+    def _borrowed(self, pool: ConnectionPool[Any]) -> Iterator[_Loan]:
         try:
-            conn = pool.getconn(timeout=self._settings.connection_wait_seconds)
+            loan = _Loan(pool, pool.getconn(timeout=self._settings.connection_wait_seconds))
         except PoolTimeout as error:
             raise pool_exhausted(self._settings) from error
         except PoolClosed as error:
@@ -230,9 +258,9 @@ class PsycopgDriver:
         except psycopg.Error as error:
             raise store_error(error, broken=True) from error
         try:
-            yield conn
+            yield loan
         finally:
-            pool.putconn(conn)
+            loan.end()
 
     def _open_pool(self) -> ConnectionPool[Any]:
         if not isinstance(self._given, str):

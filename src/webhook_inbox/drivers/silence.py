@@ -7,6 +7,9 @@ the process ends. But every plan tells the server how long a statement may take 
 is not answered ``SILENCE_SECONDS`` after that limit is not going to be. Its socket is then shut down beneath the
 driver, whose wait ends as with any connection that is lost: 503, the commit's fate unknown, the resend settles it
 (P-ACK).
+
+A handler that does not end even then, on its thread, is abandoned: its connection is closed, so that nothing of it can
+be committed any more, and its place in the pool is free (P-FLOW).
 """
 
 from __future__ import annotations
@@ -15,11 +18,11 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Protocol
 
-from webhook_inbox.protocol.steps import Begin, Step
+from webhook_inbox.protocol.steps import Begin, Run, Step
 
 SILENCE_SECONDS = 2.0
 _LOOK_SECONDS = 0.25
@@ -46,10 +49,12 @@ class Wait:
         given_up: Whether the connection went silent.
     """
 
-    __slots__ = ("_conn", "_deadline", "_step_seconds_max", "given_up")
+    __slots__ = ("_abandon", "_conn", "_deadline", "_in_handler", "_step_seconds_max", "given_up")
 
-    def __init__(self, conn: Connection) -> None:
+    def __init__(self, conn: Connection, abandon: Callable[[], None] | None = None) -> None:
         self._conn = conn
+        self._abandon = abandon
+        self._in_handler = False
         self._step_seconds_max: float | None = None
         self._deadline: float | None = None
         self.given_up = False
@@ -58,13 +63,21 @@ class Wait:
         """Expect the end of *step* within the time that its transaction's ``Begin`` allows, and ``SILENCE_SECONDS``."""
         if isinstance(step, Begin):
             self._step_seconds_max = step.seconds_max
+        self._in_handler = isinstance(step, Run)
         seconds = self._step_seconds_max
         self._deadline = None if seconds is None else time.monotonic() + seconds + SILENCE_SECONDS
 
     def look(self) -> None:
-        """Shut the socket down where the answer is overdue."""
-        if self._deadline is not None and time.monotonic() >= self._deadline:
+        """Shut the socket down where the answer is overdue; abandon a handler that does not end even so."""
+        if self._deadline is None:
+            return
+        late = time.monotonic() - self._deadline
+        if late >= 0:
             self.give_up()
+        if late >= SILENCE_SECONDS and self._in_handler and self._abandon is not None:
+            abandon, self._abandon = self._abandon, None
+            with suppress(Exception):  # as below
+                abandon()
 
     def give_up(self) -> None:
         """Shut the socket down now."""
@@ -88,9 +101,9 @@ class Watch:
         self._thread: threading.Thread | None = None
 
     @contextmanager
-    def over(self, conn: Connection) -> Iterator[Wait]:
-        """Watch over a plan on *conn* while the block runs."""
-        wait = Wait(conn)
+    def over(self, conn: Connection, abandon: Callable[[], None] | None = None) -> Iterator[Wait]:
+        """Watch over a plan on *conn* while the block runs; call *abandon* when its handler does not come back."""
+        wait = Wait(conn, abandon)
         with self._lock:
             self._waits.add(wait)
             if self._thread is None:

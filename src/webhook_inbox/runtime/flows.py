@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, TypeVar, assert_never, cast
 
 from webhook_inbox.drivers.driver import AsyncDriver, Driver
@@ -36,6 +38,7 @@ from webhook_inbox.protocol.steps import Plan
 from webhook_inbox.runtime.gate import KeyGate
 from webhook_inbox.runtime.recorder import AsyncRecorder, SyncRecorder
 
+_PREPARE_GRACE_SECONDS = 2.0  # until a prepare stage that does not end is left to itself
 T = TypeVar("T")
 
 
@@ -155,7 +158,8 @@ class AsyncFlows:
         self._recorder = recorder
         self._free = asyncio.Semaphore(threads_max)
         self._thread_wait_seconds = thread_wait_seconds
-        self._executor = ThreadPoolExecutor(threads_max, thread_name_prefix="webhook-inbox")
+        self._threads_max = threads_max
+        self._executor = self._new_threads()
 
     async def run(self, flow: Flow[T], state: FlowState | None = None) -> T:
         """Drive *flow* to its end; *state* may be watched from outside."""
@@ -209,7 +213,9 @@ class AsyncFlows:
             raise ConfigurationError(
                 "an async def handler needs a database that event loops can use; the pool given serves threads only"
             )
-        return await self._on_thread(self._threads.run, plan)
+        lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        run = partial(self._threads.run, abandoned=partial(_tell, lost))
+        return await self._on_thread(run, plan, lost)
 
     async def _enqueue(self, step: Enqueue) -> object:
         if isinstance(self._recorder, AsyncRecorder):
@@ -218,7 +224,8 @@ class AsyncFlows:
 
     async def _prepare(self, step: Prepare) -> object:
         if not inspect.iscoroutinefunction(step.function):
-            return await self._on_thread(_prepared, step)
+            lost = asyncio.ensure_future(asyncio.sleep(step.seconds_max + _PREPARE_GRACE_SECONDS))
+            return await self._on_thread(_prepared, step, lost)
         try:
             async with asyncio.timeout(step.seconds_max) as limit:
                 return await step.function(step.event)
@@ -231,7 +238,15 @@ class AsyncFlows:
                 ) from error
             raise HandlerFailedError(f"{step.name}: prepare failed") from error
 
-    async def _on_thread(self, function: Callable[[Any], Any], argument: object) -> object:
+    async def _on_thread(
+        self, function: Callable[[Any], Any], argument: object, lost: asyncio.Future[None] | None = None
+    ) -> object:
+        """
+        Call *function* on a thread.
+
+        Raises:
+            HandlerTimeoutError: *lost* came first: the thread is left to itself, and another takes its place (P-FLOW).
+        """
         try:
             async with asyncio.timeout(self._thread_wait_seconds):
                 await self._free.acquire()
@@ -240,10 +255,27 @@ class AsyncFlows:
                 f"every thread for def handlers was busy for {self._thread_wait_seconds}s "
                 "(settings connections_max, connection_wait_seconds)"
             ) from None
+        running = asyncio.get_running_loop().run_in_executor(self._executor, function, argument)
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._executor, function, argument)
+            if lost is None:
+                return await running
+            await asyncio.wait({running, lost}, return_when=asyncio.FIRST_COMPLETED)
+            if running.done():
+                return running.result()
+            self._replace_threads()
+            raise HandlerTimeoutError("the handler does not end; its thread is left to itself")
         finally:
+            running.cancel()  # what a thread that was left says when it ends, nobody wants to know
+            if lost is not None:
+                lost.cancel()
             self._free.release()
+
+    def _replace_threads(self) -> None:
+        self._executor.shutdown(wait=False)  # what runs there goes on
+        self._executor = self._new_threads()
+
+    def _new_threads(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(self._threads_max, thread_name_prefix="webhook-inbox")
 
     def give_up(self) -> None:
         """Cut the connections of all plans that are under way; see ``Driver.give_up``."""
@@ -255,6 +287,12 @@ class AsyncFlows:
     def close(self) -> None:
         """Let the threads end once they are idle."""
         self._executor.shutdown(wait=False)
+
+
+def _tell(lost: asyncio.Future[None]) -> None:
+    """End *lost*, from another thread."""
+    with contextlib.suppress(RuntimeError):  # the loop has just been closed
+        lost.get_loop().call_soon_threadsafe(lost.cancel)
 
 
 def _prepared(step: Prepare) -> object:
