@@ -76,8 +76,8 @@ def verdicts() -> dict[str, tuple[str, int | None]]:
 
 def metas() -> Iterator[Path]:
     """Find mutmut's own records of the files that are mutated."""
-    for folder in MUTATED:
-        yield from sorted((ROOM / "mutants" / folder).rglob("*.meta"))
+    for folder in FOLDERS:
+        yield from sorted((ROOM / "mutants" / "src" / "webhook_inbox" / folder).rglob("*.meta"))
 
 
 def forget_survivors() -> None:

@@ -1,8 +1,9 @@
 """
 Keep the list of mutants that no test notices, and know which code it speaks about.
 
-The list of a folder (``survivors_sources.txt``, ``survivors_protocol.txt``) is text that people read and complete. It opens with a fingerprint of every file that is
-mutated, so that a change of code without a new run is noticed in seconds; then one block for each survivor::
+The list of a folder (``survivors_sources.txt``, ``survivors_protocol.txt``) is text that people read and complete. It
+opens with a fingerprint of every file that is mutated, so that a change of code without a new run is noticed in
+seconds; then one block for each survivor::
 
     webhook_inbox.sources.signature.only_header
     - if len(values) > 1:
@@ -26,7 +27,7 @@ KILLED_PERCENT_MIN = 90
 NO_REASON = "not judged yet"
 
 _HEADER = """\
-# Mutants that no test notices. `make mutate` compares with this list; `make mutate ARGS="--only FOLDER --accept"` writes it anew.
+# Mutants that no test notices. `make mutate` compares with this list, and with --accept writes it anew.
 # The reasons (lines that begin with =) are written by people, and kept.
 """
 
