@@ -245,6 +245,22 @@ def test_people_are_told_where_it_listens(shop: Cli) -> None:
     assert process.stdout.read() == ""
 
 
+@pytest.mark.parametrize("mode", ["queued", "hybrid"])
+def test_people_are_told_that_recorded_events_need_a_worker(shop: Cli, mode: str) -> None:
+    """And how to start one; where one is inside, nothing is needed."""
+    shop.app(SHOP.replace('mode="inline"', f'mode="{mode}"'))
+    for more, says_so in (((), True), (("--with-worker",), False)):
+        process = shop.start("serve", "shop:inbox", "--port", "0", *more)
+        assert process.stderr is not None
+        first = process.stderr.readline()
+        assert first.startswith("listening on ")
+        process.send_signal(signal.SIGTERM)
+        rest = process.stderr.read()
+        assert process.wait(SECONDS_MAX) == 0
+        command = "events of shop wait for a worker: run `webhook-inbox worker shop:inbox` beside this"
+        assert (command in rest) is says_so
+
+
 def test_connections_beyond_the_limit_hear_503(shop: Cli) -> None:
     """At once, and only while they are too many (P-CALM)."""
     served = shop.serve("--concurrency-max", "3")

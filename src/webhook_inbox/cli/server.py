@@ -30,7 +30,7 @@ from uvicorn.supervisors import Multiprocess
 
 from webhook_inbox.cli.failures import BAD, GOOD
 from webhook_inbox.cli.logs import LogFormat, log_config
-from webhook_inbox.cli.output import say, tell_json
+from webhook_inbox.cli.output import say, tell_json, visible
 from webhook_inbox.cli.served_app import ServedApp, WorkerApp
 from webhook_inbox.cli.sockets import BACKLOG, bind, url_of
 from webhook_inbox.inbox import Inbox
@@ -110,6 +110,12 @@ class Serving:
             beside = f"; ops on {', '.join(ops)}" if ops else ""
             working = "; working off what is recorded" if self.with_worker else ""
             say(f"listening on {url} for {', '.join(names)}{beside}{working}")
+            waiting = [name for name, mode in inbox.endpoint_modes.items() if mode != "inline"]
+            if waiting and not self.with_worker:
+                say(
+                    f"events of {', '.join(waiting)} wait for a worker: run `webhook-inbox worker "
+                    f"{visible(self.reference)}` beside this, or serve --with-worker"
+                )
 
 
 def serve_alone(serving: Serving, inbox: Inbox) -> int:
