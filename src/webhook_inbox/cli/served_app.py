@@ -18,9 +18,11 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
+from typing import Any
 
 import uvicorn
 
+from webhook_inbox.cli.failures import report, report_defect
 from webhook_inbox.cli.load import load_inbox
 from webhook_inbox.cli.logs import guard_foreign_loggers
 from webhook_inbox.cli.output import say
@@ -65,6 +67,7 @@ class ServedApp:
         """Work from now on; the first signal stops it, while the server still finishes its deliveries."""
         loop, stop = asyncio.get_running_loop(), asyncio.Event()
         working = asyncio.create_task(self._inbox.work(stop=stop))
+        working.add_done_callback(_tell_failure)
         _also_at_signals(lambda: loop.call_soon_threadsafe(stop.set))
 
         async def end() -> None:
@@ -94,6 +97,13 @@ class ServedApp:
             await serving
 
         return end
+
+
+def _tell_failure(working: asyncio.Task[Any]) -> None:
+    """Say so when the worker failed; deliveries are recorded all the same, for any other worker."""
+    if not working.cancelled() and (error := working.exception()) is not None:
+        report(error) if isinstance(error, InboxError) else report_defect(error)
+        say("no worker runs in this process any more; deliveries are still recorded")
 
 
 def _then_stop(receive: Receive, end: Callable[[], Awaitable[object]]) -> Receive:
@@ -157,8 +167,6 @@ class WorkerApp:
             inbox = load_inbox(self.reference)
             ops = bind_first_free(self.ops_host, self.ops_ports) if self.ops_ports else None
         except InboxError as error:
-            from webhook_inbox.cli.failures import report
-
             report(error)
             if self.reloading:
                 say("it starts again when a file is saved")
