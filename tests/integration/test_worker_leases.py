@@ -89,7 +89,9 @@ def test_who_has_lost_the_claim_applies_nothing(taken: str, holder: Holder) -> N
         from webhook_inbox.model.failure import Failure
 
         failed = box.run(
-            lambda sql: fail(one, Failure(type="X"), seconds=1.0, retry_in_seconds=None, to=holder.to)
+            lambda sql: fail(
+                one, Failure(type="X"), shown="X", seconds=1.0, retry_in_seconds=None, to=holder.to
+            )
         )
         assert failed is RunOutcome.LEASE_LOST
         after = box.rows(
