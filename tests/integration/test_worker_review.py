@@ -8,9 +8,13 @@ from typing import Any
 
 import psycopg
 import pytest
+from psycopg.conninfo import conninfo_to_dict
+from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
 from tests.fixtures.queue import EFFECTS, Queue, until
+from webhook_inbox import Inbox
 from webhook_inbox.drivers.psycopg_async import AsyncPsycopgRunner
+from webhook_inbox.errors import ConfigurationError
 from webhook_inbox.runtime import worker as worker_module
 
 INSERT = "INSERT INTO effects (event_id, note) VALUES (%s, %s)"
@@ -175,3 +179,48 @@ def test_a_thread_that_never_comes_back_takes_nothing_along(stage: str, database
         await box.close()
 
     asyncio.run(story())
+
+
+@pytest.mark.parametrize("kind", [ConnectionPool, AsyncConnectionPool])
+def test_a_pool_that_connects_by_its_kwargs_has_a_worker(kind: Any, database: str) -> None:
+    """P-FLOW: the worker's own sessions go where the user's pool goes, however that was said."""
+
+    async def story() -> None:
+        facts = conninfo_to_dict(database)
+        pool = kind(f"dbname={facts.pop('dbname')}", kwargs={**facts, "autocommit": True}, open=False)
+        opened = pool.open()
+        if asyncio.iscoroutine(opened):
+            await opened
+        box = Queue(database, database=pool, lease_seconds=1.0)
+        box.rows(EFFECTS)
+
+        if kind is ConnectionPool:
+
+            @box.billing.on("invoice.paid")
+            def book(tx: Any, event: Any) -> None:
+                tx.conn.execute(INSERT, [event.id, ""])
+        else:
+
+            @box.billing.on("invoice.paid")
+            async def book_async(tx: Any, event: Any) -> None:
+                await tx.conn.execute(INSERT, [event.id, ""])
+
+        await box.receive("evt_1")
+        async with box.working():
+            held = "SELECT 1 FROM {s}.workers WHERE heartbeat_at > started_at"
+            await until(lambda: box.states() == {"processed": 1} and box.rows(held), 10)
+        await box.close()
+        closed = pool.close()
+        if asyncio.iscoroutine(closed):
+            await closed
+
+    asyncio.run(story())
+
+
+def test_a_pool_that_no_session_of_ours_can_follow_is_refused() -> None:
+    """P-FLOW: where the worker could not connect, the inbox says so when it is made, without the pool's secrets."""
+    for given in ({"conninfo": "no such thing fake_secret"}, {"kwargs": lambda: {"host": "fake_secret"}}):
+        pool: Any = ConnectionPool(open=False, **given)
+        with pytest.raises(ConfigurationError) as refused:
+            Inbox(pool)
+        assert "fake_secret" not in str(refused.value)

@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.pq import Conninfo
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
 from webhook_inbox.drivers.driver import AsyncDriver, Driver
@@ -77,11 +80,22 @@ def drivers_for(database: Database | None, *, settings: Settings, probe: Probe) 
 
 
 def _dsn_of(pool: ConnectionPool[Any] | AsyncConnectionPool[Any]) -> str:
-    if callable(pool.conninfo):
+    """Give what *pool* connects to: its conninfo, and what its ``kwargs`` say to libpq beside it."""
+    conninfo: object = pool.conninfo
+    kwargs: object = pool.kwargs or {}
+    if not isinstance(conninfo, str) or not isinstance(kwargs, Mapping):
         raise ConfigurationError(
-            "Inbox(pool): a pool whose conninfo is a function is not supported; give it a string"
+            "Inbox(pool): a pool whose conninfo or kwargs is a function is not supported; give it a string and a dict"
         )
-    return pool.conninfo
+    libpq_keywords = {each.keyword.decode() for each in Conninfo.get_defaults()}
+    try:
+        known = conninfo_to_dict(conninfo, **{key: kwargs[key] for key in kwargs if key in libpq_keywords})
+        # With nothing known, libpq goes by its environment variables, as the pool does.
+        return libpq_dsn(make_conninfo("", **{"application_name": "webhook-inbox", **known}))
+    except psycopg.Error:
+        raise ConfigurationError(
+            "Inbox(pool): the pool's conninfo and kwargs are nothing that libpq understands"
+        ) from None
 
 
 def dsn_from_environment(environment: Mapping[str, str] | None = None) -> str:
