@@ -90,15 +90,20 @@ def _run_one_by_one(
     for position in sorted(range(len(items)), key=lambda position: _by_key(items[position])):
         item = items[position]
         try:
-            ready = yield from _prepared(item, to)
-            results[position] = yield from transact(partial(record_one, ready, to), _kind([item]))
+            results[position] = yield from _run_alone(endpoint, item, to, inbox)
         except KeyBusyError as error:
             results[position] = unavailable_result(item.arrival, str(error))
-        except (HandlerError, StatementError) as error:
-            report(endpoint, (item.arrival.key,), error, inbox)
-            aside = set_aside(item, error)
-            results[position] = yield from transact(partial(record_one, aside, to), None)
     return [results[position] for position in range(len(items))]
+
+
+def _run_alone(endpoint: EndpointPlan, item: Item, to: Recording, inbox: Receiving) -> Flow[EventResult]:
+    try:
+        ready = yield from _prepared(item, to)
+        return (yield from transact(partial(record_one, ready, to), _kind([item])))
+    except (HandlerError, StatementError) as error:
+        report(endpoint, (item.arrival.key,), error, inbox)
+        aside = set_aside(item, error)
+        return (yield from transact(partial(record_one, aside, to), None))
 
 
 def _prepared(item: Item, to: Recording) -> Flow[Item]:
