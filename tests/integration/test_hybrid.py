@@ -277,3 +277,35 @@ def test_what_cannot_be_recorded_is_not_acknowledged(database: str) -> None:
         await box.close()
 
     asyncio.run(story())
+
+
+def test_an_answer_that_is_late_waits_for_no_handler(database: str) -> None:
+    """P-ACK: recorded only after answer_seconds_max, as a rival held the key: answered then, not after the handler."""
+
+    async def story() -> None:
+        box = queue(database, answer_seconds_max=0.3, duplicate_wait_seconds=10)
+        go = threading.Event()
+
+        @box.billing.on("invoice.paid")
+        def book(tx: Any, event: Any) -> None:
+            if event.id == "evt_1":
+                go.wait(20)
+
+        await box.receive("evt_first")
+        with psycopg.connect(box.dsn) as rival:
+            rival.execute(
+                "INSERT INTO webhooks.inbox (provider, endpoint, account, environment, event_id, event_type, state, "
+                "body_sha256, body_bytes) SELECT provider, endpoint, account, environment, 'evt_1', event_type, "
+                "'waiting', body_sha256, body_bytes FROM webhooks.inbox"
+            )
+            task = asyncio.create_task(box.receive("evt_1"))
+            done, _ = await asyncio.wait({task}, timeout=0.8)
+            assert not done, "nothing is known yet"
+            rival.rollback()
+        (receipt,) = await asyncio.wait_for(task, 5)
+        assert (receipt.status, str(receipt.results[0].state)) == (200, "leased")
+        go.set()
+        await until(lambda: box.event()["state"] == "processed")
+        await box.close()
+
+    asyncio.run(story())

@@ -13,6 +13,7 @@ import os
 import secrets
 import socket
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -44,6 +45,7 @@ from webhook_inbox.runtime.worker import Worker
 from webhook_inbox.sql.statements import Statements
 
 _GRACE_SECONDS = 5.0
+_ACKNOWLEDGED_SECONDS = 0.05
 T = TypeVar("T")
 
 
@@ -126,19 +128,23 @@ class Service:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         settings = endpoint.settings
-        if endpoint.mode == "hybrid":
-            # wait() leaves the task alone when the caller is cancelled
-            await asyncio.wait({task}, timeout=settings.answer_seconds_max)
-            if not task.done() and state.acknowledged is not None:
-                return answers.accepted([state.acknowledged])
         patience = (
             settings.duplicate_wait_seconds
             + settings.connection_wait_seconds
             + settings.handler_seconds_max
             + _GRACE_SECONDS
         )
-        done, _ = await asyncio.wait({task}, timeout=patience)
-        return task.result() if done else answers.unavailable("in_doubt", "not known yet; send it again")
+        ends_at = time.monotonic() + patience
+        step = settings.answer_seconds_max if endpoint.mode == "hybrid" else patience
+        while not task.done() and (left := ends_at - time.monotonic()) > 0:
+            # wait() leaves the task alone when the caller is cancelled
+            await asyncio.wait({task}, timeout=min(step, left))
+            if not task.done() and state.acknowledged is not None:
+                return answers.accepted([state.acknowledged])
+            step = _ACKNOWLEDGED_SECONDS  # recording took longer than the handler may: answer as soon as it is done
+        return (
+            task.result() if task.done() else answers.unavailable("in_doubt", "not known yet; send it again")
+        )
 
     async def work(
         self,
