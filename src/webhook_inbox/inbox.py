@@ -307,6 +307,9 @@ class Inbox:
 
         Args:
             worker: Whether to work off queued events in this process, on connections of its own.
+
+        Raises:
+            Exception: What the worker ended with, when the block ends; the log had it at once.
         """
         stop = asyncio.Event()
         working = asyncio.create_task(self.work(stop=stop)) if worker else None
@@ -315,8 +318,10 @@ class Inbox:
         finally:
             stop.set()
             if working is not None:
-                await asyncio.gather(working, return_exceptions=True)
+                await asyncio.wait({working})
             await self._service.stop()
+            if working is not None and not working.cancelled():
+                working.result()
 
     @asynccontextmanager
     async def lifespan(self, app: object) -> AsyncIterator[None]:  # noqa: ARG002 - frameworks pass their app

@@ -224,3 +224,25 @@ def test_a_pool_that_no_session_of_ours_can_follow_is_refused() -> None:
         with pytest.raises(ConfigurationError) as refused:
             Inbox(pool)
         assert "fake_secret" not in str(refused.value)
+
+
+def test_a_worker_that_ends_is_noticed(
+    database: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """P-CALM, P-QUIET: its end is logged at once, without what the exception says, and raised when the block ends."""
+
+    async def ends(self: Any, *given: Any, **more: Any) -> None:
+        raise LookupError("card 4242")
+
+    monkeypatch.setattr(worker_module.Worker, "run", ends)
+
+    async def story() -> None:
+        box = Queue(database)
+        async with box.inbox.running(worker=True):
+            await until(lambda: "worker_ended" in [vars(each).get("event") for each in caplog.records])
+            assert (await box.receive("evt_1"))[0].status == 200, "receiving goes on"
+
+    with pytest.raises(LookupError):
+        asyncio.run(story())
+    assert "LookupError" in caplog.text
+    assert "4242" not in caplog.text

@@ -20,8 +20,9 @@ from typing import TypeVar
 
 from webhook_inbox.drivers.driver import Driver
 from webhook_inbox.drivers.psycopg_sync import PsycopgDriver
-from webhook_inbox.errors import ConfigurationError
+from webhook_inbox.errors import ConfigurationError, InboxError
 from webhook_inbox.model.delivery import Delivery
+from webhook_inbox.model.failure import describe
 from webhook_inbox.model.receipt import EventResult, Receipt
 from webhook_inbox.model.settings import Settings
 from webhook_inbox.protocol import answers
@@ -43,6 +44,7 @@ from webhook_inbox.runtime.recorder import AsyncRecorder, SyncRecorder
 from webhook_inbox.runtime.wake import Listener, channel_of
 from webhook_inbox.runtime.worker import Worker
 from webhook_inbox.sql.statements import Statements
+from webhook_inbox.telemetry import events
 
 _GRACE_SECONDS = 5.0
 _ACKNOWLEDGED_SECONDS = 0.05
@@ -178,6 +180,10 @@ class Service:
         listening = asyncio.create_task(listener.run())
         try:
             await worker.run(stop, drain=drain)
+        except Exception as error:
+            shown = error if isinstance(error, InboxError) else describe(error)
+            events.WORKER_ENDED.log(self.worker_name, shown)
+            raise
         finally:
             self._worker = None
             listening.cancel()

@@ -188,6 +188,12 @@ RUN_UNEXPECTED = LogEvent(
     text="endpoint %s: a run ended unexpectedly: %s",
     meaning="A defect of ours; the events are given back. Report the exception's type and place.",
 )
+WORKER_ENDED = LogEvent(
+    name="worker_ended",
+    level=logging.ERROR,
+    text="worker %s: ended unexpectedly: %s",
+    meaning="No handler runs in this process any more; deliveries are still recorded. Restart it, report the text.",
+)
 WORKER_WAITS = LogEvent(
     name="worker_waits",
     level=logging.WARNING,
@@ -253,5 +259,6 @@ LOG_EVENTS = (
     RUN_FAILED,
     RUN_UNEXPECTED,
     TYPE_REFUSED,
+    WORKER_ENDED,
     WORKER_WAITS,
 )
