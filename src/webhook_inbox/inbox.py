@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable
@@ -39,8 +38,8 @@ from webhook_inbox.runtime.database import Database, Drivers, drivers_for
 from webhook_inbox.runtime.hooks import DeadHook, ErrorHook, Hooks
 from webhook_inbox.runtime.service import Service
 from webhook_inbox.sources.source import Source
-from webhook_inbox.telemetry.events import EVENT_SETTLED
 from webhook_inbox.telemetry.registry import Metrics
+from webhook_inbox.telemetry.results import log_result
 
 
 class Inbox:
@@ -375,15 +374,9 @@ class Inbox:
     def _told(self, plan: EndpointPlan, receipt: Receipt, started: float) -> Receipt:
         self._metrics.observe(plan.name, receipt, time.perf_counter() - started)
         for result in receipt.results:
-            EVENT_SETTLED.log(
-                plan.name,
-                json.dumps(result.event_id),
-                result.outcome,
-                endpoint=plan.name,
-                event_id=result.event_id,
-                outcome=result.outcome,
-            )
-            if result.outcome is Outcome.DEAD and plan.mode != "hybrid":  # a hybrid run has told it already
+            told = plan.mode == "hybrid"  # its run has told of the death, in the log and to the hook
+            log_result(plan.name, result, dead_is_told=told)
+            if result.outcome is Outcome.DEAD and not told:
                 self._hooks.dead(plan.name, result)
         return receipt
 

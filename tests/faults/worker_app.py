@@ -377,6 +377,7 @@ def beside_a_worker(app: App, inbox: Inbox) -> App:
 def main() -> None:
     """Work as the first argument says."""
     logging.basicConfig(level=logging.INFO, format="%(process)d %(levelname)s %(event)s %(message)s")
+    logging.getLogger("webhook_inbox").setLevel(logging.DEBUG)  # tests wait for its listener
     given = json.loads(sys.argv[1])
     run(WorkerSetup(**{**given, "endpoints": tuple(given.get("endpoints", ()))}))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import re
 import threading
 import time
 from collections import Counter
@@ -128,6 +129,42 @@ def test_no_payload_reaches_a_log_or_a_table(database: str, caplog: pytest.LogCa
         await box.close()
 
     asyncio.run(story())
+
+
+def test_the_log_says_what_each_run_came_to(database: str, caplog: pytest.LogCaptureFixture) -> None:
+    """A failure and when it runs again, a death and why, a success and at which attempt; one record each."""
+
+    async def story() -> None:
+        box = queue(database, attempts_max=2)
+
+        @box.billing.on("invoice.paid")
+        def book(tx: Any, event: Any) -> None:
+            if event.id == "evt_2" or event.attempt == 1:
+                raise ValueError
+
+        for name in ("evt_1", "evt_2"):
+            await box.receive(name)
+        caplog.clear()
+        for _ in range(2):
+            await box.drain()
+            box.make_due()
+        await box.close()
+
+    caplog.set_level(logging.INFO, logger="webhook_inbox")
+    asyncio.run(story())
+    texts = [
+        (record.__dict__["event"], record.getMessage().partition("\n")[0])
+        for record in caplog.records
+        if record.name == "webhook_inbox"
+    ]
+    assert ("event_run", 'endpoint billing: event "evt_1": processed (attempt 2)') in texts
+    assert ("event_dead", 'endpoint billing: event "evt_2" is dead: ValueError') in [
+        (event, text[: text.find("ValueError") + 10]) for event, text in texts
+    ]
+    failures = [text for event, text in texts if event == "run_failed"]
+    assert len(failures) == 3
+    assert sum(bool(re.search(r"; it is retrying in \d+\.\d s$", text)) for text in failures) == 2
+    assert sum(text.endswith("; it is dead") for text in failures) == 1
 
 
 def test_attempts_end_after_attempts_max(database: str) -> None:

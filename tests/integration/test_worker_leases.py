@@ -90,7 +90,13 @@ def test_who_has_lost_the_claim_applies_nothing(taken: str, holder: Holder) -> N
 
         failed = box.run(
             lambda sql: fail(
-                one, Failure(type="X"), shown="X", seconds=1.0, retry_in_seconds=None, to=holder.to
+                one,
+                Failure(type="X"),
+                shown="X",
+                seconds=1.0,
+                retry_in_seconds=1.0,
+                costs_attempt=True,
+                to=holder.to,
             )
         )
         assert failed is RunOutcome.LEASE_LOST

@@ -55,7 +55,7 @@ def test_an_event_of_another_process_is_picked_up_at_once(
         await box.close()
         await other.close()
 
-    caplog.set_level("INFO")
+    caplog.set_level("DEBUG", logger="webhook_inbox")
     asyncio.run(story())
 
 
@@ -124,7 +124,7 @@ def test_a_listener_that_is_killed_comes_back(
 ) -> None:
     """C38: its session ended by the server: said once, the poll goes on, and it listens again."""
     monkeypatch.setattr("webhook_inbox.runtime.wake._RETRY_SECONDS", 0.2)
-    caplog.set_level("INFO")
+    caplog.set_level("DEBUG", logger="webhook_inbox")
 
     async def story() -> None:
         box = queue(database, poll_seconds=0.3)
@@ -148,7 +148,7 @@ def test_an_idle_worker_holds_no_transaction_and_little_else(
     database: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """C50: looked at for two seconds, no session of an idle worker is in a transaction; it needs next to no CPU."""
-    caplog.set_level("INFO")
+    caplog.set_level("DEBUG", logger="webhook_inbox")
 
     async def story() -> None:
         box = queue(database, poll_seconds=1)

@@ -207,7 +207,8 @@ def fail(
     *,
     shown: str,
     seconds: float,
-    retry_in_seconds: float | None,
+    retry_in_seconds: float,
+    costs_attempt: bool,
     to: Processing,
 ) -> Plan[RunOutcome]:
     """
@@ -217,22 +218,20 @@ def fail(
         failure: What may be shown of the exception, for the history.
         shown: What is kept with the event.
         seconds: How long the run took.
-        retry_in_seconds: When the handler asked to be run again, without cost; None: by the backoff, and the
-            attempt counts.
+        retry_in_seconds: When the event is due again.
+        costs_attempt: Whether the attempt counts.
 
     Returns:
         ``retrying`` or ``dead``; ``lease_lost`` where the claim is no longer ours: nothing is changed.
 
     Promises: P-FENCE, P-CLOCK.
     """
-    costs_attempt = retry_in_seconds is None
-    delay = to.retry.delay(claim.event.attempt) if retry_in_seconds is None else retry_in_seconds
     yield to.begin
     failed = yield One(
         to.sql.fail_claimed,
         {
             **claim.fence,
-            "retry_in_seconds": delay,
+            "retry_in_seconds": retry_in_seconds,
             "retry_seconds_max": to.retry.retry_seconds_max,
             "attempts_max": to.retry.attempts_max,
             "costs_attempt": costs_attempt,

@@ -49,6 +49,7 @@ from webhook_inbox.telemetry import events
 _SECONDS_AN_HOUR = 3600.0
 _BUSY_RETRY_SECONDS = 1.0
 _NEWER_RELEASE_SECONDS = 30.0
+_GIVEN_UP = "its handler gave it up; last_error has the reason"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,13 +114,14 @@ def run_claims(
 def run_claim(endpoint: EndpointPlan, claim: Claim, running: Running) -> Flow[RunOutcome]:
     """Run one claim by itself; see ``run_claims``."""
     to = running.processing(endpoint)
-    started = time.monotonic()
+    started, reason = time.monotonic(), _GIVEN_UP
     try:
         work = yield from _prepared(endpoint, claim)
         if isinstance(work, NotYet):
             raise not_yet(work)
         if isinstance(work, Ignore | GiveUp):
             steering = work
+            reason = storable(str(work.reason))[:REASON_CHARS_MAX]
             outcome = yield from transact(lambda: settle_steered(Work(claim, ()), steering, (), to), None)
         else:
             outcome = yield from transact(lambda: process(work, to), _kind(work.handlers))
@@ -127,7 +129,7 @@ def run_claim(endpoint: EndpointPlan, claim: Claim, running: Running) -> Flow[Ru
         raise
     except (HandlerError, StoreError) as error:
         return (yield from fail_claim(endpoint, claim, error, time.monotonic() - started, running))
-    return _told(endpoint, claim, outcome, running)
+    return _told(endpoint, claim, outcome, running, reason)
 
 
 def _run_batch(
@@ -214,18 +216,28 @@ def fail_claim(
     endpoint: EndpointPlan, claim: Claim, error: InboxError, seconds: float, running: Running
 ) -> Flow[RunOutcome]:
     """Record that a run of *claim* failed after *seconds*, tell of it, and say what became of the event."""
-    failure = describe(error)
-    again = _free_retry_seconds(error)
+    failure, shown = describe(error), _shown(error)
+    free = _free_retry_seconds(error)
     to = running.processing(endpoint)
+    again = to.retry.delay(claim.event.attempt) if free is None else free
     outcome: RunOutcome = yield from transact(
-        lambda: fail(claim, failure, shown=_shown(error), seconds=seconds, retry_in_seconds=again, to=to),
+        lambda: fail(
+            claim,
+            failure,
+            shown=shown,
+            seconds=seconds,
+            retry_in_seconds=again,
+            costs_attempt=free is None,
+            to=to,
+        ),
         None,
     )
-    if again is None:
+    if free is None:
+        became = f"{outcome} in {again:.1f} s" if outcome is RunOutcome.RETRYING else outcome
         where = f"endpoint {endpoint.name}, event {json.dumps(claim.event.id)}, attempt {claim.event.attempt}"
-        events.RUN_FAILED.log(where, error.code, failure, outcome, "\n  ".join(failure.frames))
+        events.RUN_FAILED.log(where, error.code, failure, became, "\n  ".join(failure.frames))
         running.report(endpoint.name, error.__cause__ or error)
-    return _told(endpoint, claim, outcome, running)
+    return _told(endpoint, claim, outcome, running, shown)
 
 
 def _shown(error: InboxError) -> str:
@@ -248,21 +260,29 @@ def _free_retry_seconds(error: InboxError) -> float | None:
             return None
 
 
-def _told(endpoint: EndpointPlan, claim: Claim, outcome: RunOutcome, running: Running) -> RunOutcome:
+def _told(
+    endpoint: EndpointPlan, claim: Claim, outcome: RunOutcome, running: Running, reason: str = _GIVEN_UP
+) -> RunOutcome:
+    name, event = endpoint.name, claim.event
     match outcome:
         case RunOutcome.LEASE_LOST:
-            events.CLAIM_LOST.log(endpoint.name, json.dumps(claim.event.id), claim.token)
+            events.CLAIM_LOST.log(name, json.dumps(event.id), claim.token)
         case RunOutcome.DEAD:
-            told_dead(endpoint.name, claim.event.id, running)
+            told_dead(name, event.id, reason, running)
+        case RunOutcome.PROCESSED | RunOutcome.IGNORED:
+            facts = {"endpoint": name, "event_id": event.id, "outcome": outcome}
+            events.EVENT_RUN.log(name, json.dumps(event.id), outcome, event.attempt, **facts)
         case _:
             pass
     return outcome
 
 
-def told_dead(endpoint: str, event_id: str, running: Running) -> None:
-    """Tell of an event that was committed as dead, in the log and to the user's hook."""
-    events.EVENT_DEAD.log(endpoint, json.dumps(event_id))
-    running.dead(endpoint, EventResult(outcome=Outcome.DEAD, event_id=event_id, state=State.DEAD))
+def told_dead(endpoint: str, event_id: str, reason: str, running: Running) -> None:
+    """Tell of an event that was committed as dead, and why, in the log and to the user's hook."""
+    events.EVENT_DEAD.log(endpoint, json.dumps(event_id), reason)
+    running.dead(
+        endpoint, EventResult(outcome=Outcome.DEAD, event_id=event_id, state=State.DEAD, reason=reason)
+    )
 
 
 def _set_handler(endpoint: EndpointPlan, claims: Sequence[Claim]) -> Handler | None:

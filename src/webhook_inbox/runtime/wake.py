@@ -47,7 +47,7 @@ class Listener:
         self._notify = sql.notify
         self._channel = channel
         self._wake = wake
-        self._said = ""
+        self._deaf = False
         self.hears = False
 
     async def run(self) -> None:
@@ -56,7 +56,9 @@ class Listener:
             try:
                 await self._listen()
             except (psycopg.Error, TimeoutError, OSError) as error:
-                self._tell(f"no notifications ({type(error).__name__}); polling goes on")
+                if not self._deaf:
+                    events.LISTENER_DEAF.log(type(error).__name__)
+                self._deaf = True
             self.hears = False
             await asyncio.sleep(_RETRY_SECONDS)
 
@@ -81,10 +83,8 @@ class Listener:
         heard = [notice async for notice in conn.notifies(timeout=_HEARD_WITHIN_SECONDS, stop_after=1)]
         if not heard:
             raise TimeoutError
-        self.hears = True
-        self._tell("notifications arrive")
-
-    def _tell(self, what: str) -> None:
-        if what != self._said:
-            self._said = what
-            events.LISTENER.log(what)
+        if self._deaf:
+            events.LISTENER_AGAIN.log()
+        elif not self.hears:
+            events.LISTENER.log()
+        self.hears, self._deaf = True, False

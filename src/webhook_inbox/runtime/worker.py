@@ -221,7 +221,7 @@ class Worker:
         for each in returned:
             events.CLAIM_EXPIRED.log(each.endpoint, each.worker, json.dumps(each.event_id), each.state)
             if each.state is State.DEAD:
-                told_dead(each.endpoint, each.event_id, self._running)
+                told_dead(each.endpoint, each.event_id, "its workers died under it", self._running)
 
     def _wanted(self) -> list[Wanted]:
         """Ask for as much as there are places for; for a little where nothing came the last time."""

@@ -156,7 +156,19 @@ RUN_FAILED = LogEvent(
     name="run_failed",
     level=logging.ERROR,
     text="%s: %s: %s; it is %s\n  %s",
-    meaning="A handler failed on a recorded event; its writes are rolled back, the attempt is in ``attempts``.",
+    meaning=(
+        "A handler failed on a recorded event; its writes are rolled back, the attempt is in ``attempts``. The text "
+        "says when it runs again."
+    ),
+)
+EVENT_RUN = LogEvent(
+    name="event_run",
+    level=logging.INFO,
+    text="endpoint %s: event %s: %s (attempt %s)",
+    meaning=(
+        "A run settled a recorded event: ``processed`` or ``ignored``. The record has attributes: ``endpoint``, "
+        "``event_id``, ``outcome``."
+    ),
 )
 CLAIM_LOST = LogEvent(
     name="claim_lost",
@@ -167,8 +179,20 @@ CLAIM_LOST = LogEvent(
 EVENT_DEAD = LogEvent(
     name="event_dead",
     level=logging.ERROR,
-    text="endpoint %s: event %s is dead",
-    meaning="Given up by its handler, or failed for ``retry_hours``: it runs again only when an operator says so.",
+    text="endpoint %s: event %s is dead: %s",
+    meaning=(
+        "Given up by its handler, or failed for ``retry_hours``: it runs again only when an operator says so. The "
+        "reason is the event's ``last_error``."
+    ),
+)
+EVENT_QUARANTINED = LogEvent(
+    name="event_quarantined",
+    level=logging.WARNING,
+    text="endpoint %s: a delivery is quarantined as %s: %s",
+    meaning=(
+        "Authentic, but it cannot be read or identified; its bytes are kept under that id, and no handler has seen it. "
+        "The reason is the row's ``last_error``."
+    ),
 )
 CLAIM_EXPIRED = LogEvent(
     name="claim_expired",
@@ -220,9 +244,21 @@ LEASE_LEFT = LogEvent(
 )
 LISTENER = LogEvent(
     name="listener",
+    level=logging.DEBUG,
+    text="listener: notifications arrive",
+    meaning="New events are heard of at once.",
+)
+LISTENER_AGAIN = LogEvent(
+    name="listener_again",
     level=logging.INFO,
-    text="listener: %s",
-    meaning="Whether notifications arrive; where they do not (a pooler, an outage), polling does the work alone.",
+    text="listener: notifications arrive again",
+    meaning="What ``listener_deaf`` told of is over.",
+)
+LISTENER_DEAF = LogEvent(
+    name="listener_deaf",
+    level=logging.WARNING,
+    text="listener: no notifications (%s); polling goes on",
+    meaning="Notifications do not arrive (a pooler, an outage): events wait for the next look, and none is lost.",
 )
 
 ORDER_KEY_FAILED = LogEvent(
@@ -244,6 +280,8 @@ LOG_EVENTS = (
     DELIVERY_TOO_LARGE,
     EVENT_DEAD,
     EVENT_IN_FLIGHT,
+    EVENT_QUARANTINED,
+    EVENT_RUN,
     EVENT_SET_ASIDE,
     EVENT_SETTLED,
     HANDLER_FAILED,
@@ -252,6 +290,8 @@ LOG_EVENTS = (
     LEASE_LEFT,
     LEASE_NOT_RENEWED,
     LISTENER,
+    LISTENER_AGAIN,
+    LISTENER_DEAF,
     NOT_YET,
     ORDER_KEY_FAILED,
     REQUEST_FAILED,
