@@ -145,7 +145,7 @@ def test_a_paused_endpoint_receives_and_runs_nothing(database: str) -> None:
 def scanned(box: Queue, endpoint: str, limit: int) -> int:
     """How many rows a claim looks at, over all nodes of its plan."""
     statement = Statements.of("webhooks").claim_events
-    values = {"endpoints": [endpoint], "limits": [limit], "hold_seconds": [1e9], "worker_id": 1}
+    values = {"endpoints": [endpoint], "limits": [limit], "hold_seconds": [1e9], "worker_id": box.register()}
     with psycopg.connect(box.dsn) as conn:
         text = "EXPLAIN (ANALYZE, FORMAT JSON) " + statement.text
         row = conn.execute(text.encode(), values).fetchone()

@@ -246,3 +246,24 @@ def test_a_worker_that_ends_is_noticed(
         asyncio.run(story())
     assert "LookupError" in caplog.text
     assert "4242" not in caplog.text
+
+
+def test_nobody_claims_under_a_lease_that_has_ended(database: str) -> None:
+    """P-FENCE, P-CLOCK: a host that was suspended trusts its lease; the server knows better, and nothing is lost."""
+    ended = "UPDATE {s}.workers SET lease_ends_at = clock_timestamp() - interval '1 second' WHERE name <> 'other'"
+
+    async def story() -> None:
+        box = booking(database, endpoint={"mode": "hybrid"})
+        (first,) = await box.receive("evt_1")
+        assert (first.outcome, box.event()["state"]) == ("processed", "processed")
+        box.rows(ended)
+        (second,) = await box.receive("evt_2")
+        row = box.event("evt_2")
+        assert (second.status, row["state"], row["attempts"], row["claims"]) == (200, "waiting", 0, 0)
+        worker_id = box.register("suspended")
+        box.rows(ended)
+        assert box.claim(worker_id) == ()
+        assert [each.event.id for each in box.claim(box.register())] == ["evt_2"]
+        await box.close()
+
+    asyncio.run(story())

@@ -77,7 +77,8 @@ def record_leased(
     Record one event born claimed by *worker_id*: attempt 1 counted, token 1, committed before any work (P-COUNT).
 
     Returns:
-        The claim, to be processed at once; or what became of the first copy.
+        The claim, to be processed at once; or what became of the first copy; or that the event waits for a worker,
+        since the lease of *worker_id* has ended.
 
     Raises:
         StoreError: As ``record_one``.
@@ -92,6 +93,8 @@ def record_leased(
         yield Commit()
         return result
     yield Commit()
+    if not recorded[2]:
+        return _recorded(arrival)
     return Claim(
         id=recorded[0],
         token=Token(1),

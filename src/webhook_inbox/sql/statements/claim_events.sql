@@ -2,6 +2,7 @@
 -- %(endpoints)s, %(limits)s, %(hold_seconds)s (how long a dead head holds its key): arrays of equal length. Claim count (the
 -- fencing token) and attempt are raised here, and committed before any work begins. Only the head of an order key is claimable,
 -- and only where nothing of that key is leased or holds it dead.
+-- Nobody claims under a lease that has ended, whatever the claimer's own clock says: it may have been suspended.
 -- statement_timestamp(): the index ends the search at what is due, which it cannot with clock_timestamp(), a volatile function.
 -- ANY (ARRAY) and LIMIT 1: nobody knows beforehand how few rows a claim takes, and a planner that expects many reads whole tables.
 -- Returns everything a run needs, times as microseconds since 1970, in order of (endpoint, available_at, id).
@@ -10,6 +11,7 @@ WITH open AS MATERIALIZED (
     SELECT e.name, e.wanted, e.hold_seconds
     FROM unnest(%(endpoints)s::text[], %(limits)s::integer[], %(hold_seconds)s::float8[]) AS e (name, wanted, hold_seconds)
     WHERE NOT EXISTS (SELECT FROM {schema}.endpoints paused WHERE paused.name = e.name)
+      AND EXISTS (SELECT FROM {schema}.workers w WHERE w.id = %(worker_id)s AND w.lease_ends_at > clock_timestamp())
 ), due AS MATERIALIZED (
     SELECT i.id
     FROM open e
