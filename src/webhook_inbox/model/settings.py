@@ -119,6 +119,7 @@ class Settings:
         """Refuse a value that would switch a limit off by accident."""
         for field in fields(self):
             value = getattr(self, field.name)
+            _check_kind(field.name, value, type(field.default))
             zero_allowed = field.name in {
                 "attempts_max",
                 "body_bytes_max",
@@ -128,7 +129,8 @@ class Settings:
                 "rate_per_second_max",
             }
             if not value >= 0 or (value == 0 and not zero_allowed):  # not: NaN is neither
-                raise ConfigurationError(f"{field.name} is {value}; it must be above 0")
+                least = "at least" if zero_allowed else "above"
+                raise ConfigurationError(f"{field.name} is {value}; it must be {least} 0")
             # Beyond its bound the server refuses the number, at every delivery or at every failure.
             bound = _BOUNDS.get(field.name, _LARGEST)
             if value > bound:
@@ -163,6 +165,14 @@ class Settings:
                 f"no setting is called {', '.join(unknown)}; there are {', '.join(sorted(known))}"
             )
         return replace(self, **given)
+
+
+def _check_kind(name: str, value: object, kind: type[Any]) -> None:
+    """Refuse a text for a number, a fraction for a whole one, and a number for a switch."""
+    allowed: tuple[type[Any], ...] = (int, float) if kind is float else (kind,)
+    if not isinstance(value, allowed) or (isinstance(value, bool) and kind is not bool):
+        wanted = {bool: "true or false", int: "a whole number"}.get(kind, "a number")
+        raise ConfigurationError(f"{name} is a {type(value).__name__}; it must be {wanted}")
 
 
 def _parsed(variable: str, text: str, kind: type[Any]) -> Any:  # noqa: ANN401 - bool, int or float

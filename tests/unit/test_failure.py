@@ -1,0 +1,123 @@
+"""An exception is told by what it is and where it was raised, never by what it says (P-QUIET)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from webhook_inbox.errors import HandlerFailedError, StatementError
+from webhook_inbox.model.failure import Failure, describe
+
+SECRET = "4242 4242 4242 4242"
+
+
+class Diagnostics:
+    """What a driver's error knows of a constraint."""
+
+    constraint_name: str | None = "ledger_once"
+
+
+class DriverError(Exception):
+    """An error as a driver raises it: its text quotes the row."""
+
+    sqlstate: str | None = "23505"
+    diag: Any = Diagnostics()
+
+
+class Outer:
+    """Holds an error of its own, as libraries do."""
+
+    class InnerError(Exception):
+        """Is told with the class around it."""
+
+
+def raised(error: BaseException, *, cause: BaseException | None = None) -> BaseException:
+    """The error, with a traceback."""
+    with pytest.raises(type(error)):
+        raise error from cause
+    return error
+
+
+def deep(error: BaseException, depth: int) -> None:
+    """Raise it, that many calls from here."""
+    if depth:
+        deep(error, depth - 1)
+    raise error
+
+
+def test_an_error_is_told_in_one_line() -> None:
+    """Type, SQLSTATE, constraint, and the line that raised it."""
+    failure = describe(raised(DriverError(SECRET)))
+    assert (failure.type, failure.sqlstate, failure.constraint) == (
+        f"{__name__}.DriverError",
+        "23505",
+        "ledger_once",
+    )
+    assert str(failure) == (
+        f"{__name__}.DriverError (SQLSTATE 23505, constraint ledger_once) at {failure.frames[-1]}"
+    )
+    assert failure.frames[-1].startswith("test_failure.py:")
+    assert failure.frames[-1].endswith(" raised")
+    assert SECRET not in str(failure) + repr(failure)
+
+
+@pytest.mark.parametrize(
+    ("failure", "line"),
+    [
+        (Failure(type="ValueError"), "ValueError"),
+        (Failure(type="E", sqlstate="40001"), "E (SQLSTATE 40001)"),
+        (Failure(type="E", constraint="c"), "E (constraint c)"),
+        (Failure(type="E", frames=("a.py:1 f", "b.py:2 g")), "E at b.py:2 g"),
+    ],
+)
+def test_what_is_not_known_is_left_out(failure: Failure, line: str) -> None:
+    """No empty brackets, no place that is none."""
+    assert str(failure) == line
+
+
+@pytest.mark.parametrize(("sqlstate", "diag"), [(None, None), (None, Diagnostics), ("", Diagnostics)])
+def test_an_error_without_the_servers_word_has_none(
+    sqlstate: Any, diag: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broken connection has neither."""
+    monkeypatch.setattr(Diagnostics, "constraint_name", None)
+    monkeypatch.setattr(DriverError, "sqlstate", sqlstate)
+    monkeypatch.setattr(DriverError, "diag", diag)
+    failure = describe(raised(DriverError()))
+    assert (failure.sqlstate, failure.constraint) == ("", "")
+
+
+def test_an_error_of_ours_is_told_by_what_it_wraps() -> None:
+    """The wrapped one says where to look."""
+    cause = raised(KeyError(SECRET))
+    failure = describe(raised(HandlerFailedError("x"), cause=cause))
+    assert (failure.type, failure.sqlstate) == ("KeyError", "")
+    assert failure.frames == describe(cause).frames
+    wrapped = describe(raised(StatementError("x", sqlstate="22012"), cause=cause))
+    assert (wrapped.type, wrapped.sqlstate) == ("KeyError", "22012")
+    assert describe(raised(StatementError("x", sqlstate="22012"))).sqlstate == "22012"
+
+
+@pytest.mark.parametrize(
+    ("error", "name"), [(ValueError(), "ValueError"), (Outer.InnerError(), f"{__name__}.Outer.InnerError")]
+)
+def test_a_type_is_told_with_its_module_unless_it_is_pythons_own(error: Exception, name: str) -> None:
+    """With the class around it."""
+    assert describe(error).type == name
+
+
+def test_an_error_that_was_never_raised_has_no_place() -> None:
+    """It is told all the same."""
+    assert describe(ValueError(SECRET)) == Failure(type="ValueError")
+
+
+def test_the_innermost_twelve_frames_are_told() -> None:
+    """The outermost first; files by their name, without the folders of whose machine it was."""
+    try:
+        deep(ValueError(), 30)
+    except ValueError as error:
+        failure = describe(error)
+    assert len(failure.frames) == 12
+    assert {frame.partition(":")[0] for frame in failure.frames} == {"test_failure.py"}
+    assert {frame.rpartition(" ")[2] for frame in failure.frames} == {"deep"}
