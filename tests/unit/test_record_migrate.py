@@ -144,8 +144,10 @@ def test_how_a_schema_stands_to_this_release(
         ),
         (
             [*APPLIED, (KNOWN + 2, "later", KNOWN + 1)],
-            f"schema 'webhooks' is at version {KNOWN + 2} and needs a release that knows version {KNOWN + 1} or "
-            + f"later; this one knows {KNOWN}: upgrade webhook-inbox",
+            (
+                f"schema 'webhooks' is at version {KNOWN + 2} and needs a release that knows "
+                f"version {KNOWN + 1} or later; this one knows {KNOWN}: upgrade webhook-inbox"
+            ),
         ),
     ],
 )
