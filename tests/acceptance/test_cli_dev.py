@@ -70,6 +70,7 @@ def test_it_brings_a_database_that_stays(room: Cli) -> None:
     assert process.stdout is not None
     psql = re.fullmatch(r"psql '(.*)'\n", process.stdout.readline())
     assert psql
+    assert process.stdout.readline() == f"export WEBHOOK_INBOX_DATABASE_URL='{psql[1]}'\n"
     with psycopg.connect(psql[1], autocommit=True) as connection:
         connection.execute(EFFECTS)
         told = room.send(served, room.payload("evt_1"))

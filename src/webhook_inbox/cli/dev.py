@@ -94,5 +94,6 @@ def _database(given: str | None) -> Iterator[str]:
     with EmbeddedPostgres(FOLDER / "postgres") as server:
         say(f"PostgreSQL {server.version}, kept in {FOLDER}/:")
         tell(f"psql '{server.dsn}'")
+        tell(f"export WEBHOOK_INBOX_DATABASE_URL='{server.dsn}'")
         sys.stdout.flush()
         yield server.dsn

@@ -38,8 +38,12 @@ def report(error: InboxError) -> int:
 
 def report_defect(error: BaseException) -> int:
     """Say where an unexpected exception came from; its text may quote anything, so it is left out (P-QUIET)."""
-    failure = describe(error)
-    say(f"{PROGRAM}: unexpected {failure.type}; this is a defect, please report these lines:")
+    failure, root = describe(error), error.__cause__ or error
+    # The name of a module is Python's own word, and often all that whoever installed us needs.
+    module = f" ({root.name})" if isinstance(root, ModuleNotFoundError) and root.name else ""
+    say(
+        f"{PROGRAM}: unexpected {failure.type}{visible(module)}; this is a defect, please report these lines:"
+    )
     for frame in failure.frames:
         say(f"  {visible(frame)}")
     return BAD

@@ -23,7 +23,19 @@ _NOT_THE_USERS = (
     importlib.__path__[0],
     *(
         str(_PACKAGE / room)
-        for room in ("cli", "drivers", "inbox.py", "model", "protocol", "runtime", "sources")
+        for room in (
+            "cli",
+            "drivers",
+            "endpoint.py",
+            "http",
+            "inbox.py",
+            "model",
+            "protocol",
+            "runtime",
+            "sources",
+            "sql",
+            "telemetry",
+        )
     ),
 )
 _FORM = "module:attribute, for instance billing.app:inbox"
@@ -49,9 +61,9 @@ def load_inbox(reference: str | None) -> Inbox:
             f"module {module_name!r} has no attribute {attribute!r}{_inboxes_of(module)}"
         ) from None
     if not isinstance(found, Inbox):
-        raise ConfigurationError(
-            f"{reference} is a {type(found).__name__}, not an Inbox{_inboxes_of(module)}"
-        )
+        kind = type(found).__name__
+        article = "an" if kind[0] in "AEIOU" else "a"
+        raise ConfigurationError(f"{reference} is {article} {kind}, not an Inbox{_inboxes_of(module)}")
     return found
 
 
@@ -67,21 +79,29 @@ def _import(name: str) -> ModuleType:
                 f"there is no module {error.name!r} in {here} or on Python's path"
             ) from None
         raise _import_failed(name, error) from error
+    except ConfigurationError as error:  # the user's call of ours: the sentence says what to change there
+        frames = _users_frames(error)
+        where = f" ({_near(frames[-1].filename)}:{frames[-1].lineno})" if frames else ""
+        raise ConfigurationError(f"{error}{where}") from error
     except (Exception, SystemExit) as error:
         raise _import_failed(name, error) from error
 
 
 def _import_failed(name: str, error: BaseException) -> ConfigurationError:
     """Show where in the user's code, without its text: a line of source may hold a secret (P-QUIET)."""
-    frames = [
+    frames = _users_frames(error)[-_FRAMES_MAX:]
+    lines = [f"importing {name!r} failed:"]
+    lines += [f"  {_near(frame.filename)}:{frame.lineno} in {frame.name}" for frame in frames]
+    lines += [f"  {line}" for line in _said(error).splitlines()]
+    return ConfigurationError("\n".join(lines))
+
+
+def _users_frames(error: BaseException) -> list[traceback.FrameSummary]:
+    return [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
         if not frame.filename.startswith(_NOT_THE_USERS)
     ]
-    lines = [f"importing {name!r} failed:"]
-    lines += [f"  {_near(frame.filename)}:{frame.lineno} in {frame.name}" for frame in frames[-_FRAMES_MAX:]]
-    lines += [f"  {line}" for line in _said(error).splitlines()]
-    return ConfigurationError("\n".join(lines))
 
 
 def _said(error: BaseException) -> str:
