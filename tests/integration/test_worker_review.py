@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
+import time
 from typing import Any
 
 import psycopg
@@ -14,8 +16,13 @@ from psycopg_pool import AsyncConnectionPool, ConnectionPool
 from tests.fixtures.queue import EFFECTS, Queue, until
 from webhook_inbox import Inbox
 from webhook_inbox.drivers.psycopg_async import AsyncPsycopgRunner
-from webhook_inbox.errors import ConfigurationError
+from webhook_inbox.errors import ConfigurationError, StoreUnavailableError
+from webhook_inbox.protocol.process import RunOutcome
+from webhook_inbox.protocol.run import run_claims
 from webhook_inbox.runtime import worker as worker_module
+from webhook_inbox.runtime.flows import AsyncFlows
+from webhook_inbox.runtime.notifier import Notifier
+from webhook_inbox.sql.statements import Statements
 
 INSERT = "INSERT INTO effects (event_id, note) VALUES (%s, %s)"
 
@@ -250,7 +257,9 @@ def test_a_worker_that_ends_is_noticed(
 
 def test_nobody_claims_under_a_lease_that_has_ended(database: str) -> None:
     """P-FENCE, P-CLOCK: a host that was suspended trusts its lease; the server knows better, and nothing is lost."""
-    ended = "UPDATE {s}.workers SET lease_ends_at = clock_timestamp() - interval '1 second' WHERE name <> 'other'"
+    ended = (
+        "UPDATE {s}.workers SET lease_ends_at = clock_timestamp() - interval '1 second' WHERE name <> 'other'"
+    )
 
     async def story() -> None:
         box = booking(database, endpoint={"mode": "hybrid"})
@@ -264,6 +273,119 @@ def test_nobody_claims_under_a_lease_that_has_ended(database: str) -> None:
         box.rows(ended)
         assert box.claim(worker_id) == ()
         assert [each.event.id for each in box.claim(box.register())] == ["evt_2"]
+        await box.close()
+
+    asyncio.run(story())
+
+
+def test_a_worker_makes_the_partitions_of_the_days_ahead(database: str) -> None:
+    """P-CALM: nobody need run migrate for that; who may not make them works on without."""
+
+    async def story() -> None:
+        box = booking(database)
+        names = "SELECT relname FROM pg_class WHERE relname LIKE 'bodies_2%' AND relkind = 'r' ORDER BY 1"
+        ahead = [row["relname"] for row in box.rows(names)]
+        for name in ahead[-3:]:
+            box.rows(f"DROP TABLE {{s}}.{name}")
+        async with box.working():
+            await until(lambda: [row["relname"] for row in box.rows(names)] == ahead, 10)
+        box.rows(f"DROP TABLE {{s}}.{ahead[-1]}")
+        box.rows("DROP FUNCTION {s}.make_body_partitions")
+        await box.receive("evt_1")
+        assert await box.drain() == {RunOutcome.PROCESSED: 1}
+        await box.close()
+
+    asyncio.run(story())
+
+
+def test_a_defect_after_the_caller_has_gone_keeps_the_payload_quiet(
+    database: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """P-QUIET: nobody waits for the delivery any more; its defect is logged, without what the exception says."""
+    told: list[dict[str, Any]] = []
+
+    async def story() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: told.append(context))
+        box = booking(database)
+        entered, go = asyncio.Event(), asyncio.Event()
+
+        async def broken(self: Any, flow: Any, state: Any = None) -> None:
+            flow.close()
+            entered.set()
+            await go.wait()
+            raise LookupError("card 4242")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(AsyncFlows, "run", broken)
+            waiting = asyncio.create_task(box.deliver(b"{}"))
+            await entered.wait()
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
+            go.set()
+            await until(lambda: "LookupError" in caplog.text, 5)
+        gc.collect()
+        await box.close()
+
+    asyncio.run(story())
+    assert told == []
+    assert "4242" not in caplog.text
+
+
+def test_the_notifier_outlives_whatever_it_meets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """P-CALM: an error of an unexpected kind does not end the thread, which nobody would replace."""
+    runs: list[int] = []
+    again = threading.Event()
+
+    class Broken:
+        """Fail once, in a way of its own."""
+
+        def run(self, plan: Any) -> None:
+            runs.append(1)
+            if len(runs) == 1:
+                raise LookupError("a defect")
+            again.set()
+
+        def close(self) -> None:
+            """Do nothing."""
+
+    monkeypatch.setattr("webhook_inbox.runtime.notifier._AFTER_FAILURE_SECONDS", 0.01)
+    monkeypatch.setattr(threading, "excepthook", lambda arguments: None)
+    driver: Any = Broken
+    notifier = Notifier(driver, channel="c", sql=Statements.of("webhooks"))
+    notifier.send_soon()
+    ends_at = time.monotonic() + 5
+    while not again.wait(0.05) and time.monotonic() < ends_at:
+        notifier.send_soon()
+    notifier.stop()
+    assert again.is_set()
+
+
+def test_losses_while_the_database_flaps_cost_no_attempt(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P-COUNT: connections that are lost while nobody else gets through, either, say nothing about the event."""
+    real, broken = run_claims, [True] * 5
+
+    def failing(*given: Any) -> Any:
+        if broken:
+            broken.pop()
+            raise StoreUnavailableError("the database is away")
+        return real(*given)
+
+    def away(sql: Any) -> Any:
+        raise StoreUnavailableError("the database is away")
+        yield
+
+    async def story() -> None:
+        box = booking(database)
+        await box.receive("evt_1")
+        monkeypatch.setattr(worker_module, "run_claims", failing)
+        monkeypatch.setattr(worker_module, "look", away, raising=False)
+        async with box.working():
+            await until(lambda: box.states() == {"processed": 1})
+        assert not broken
+        assert box.attempts() == []
+        assert box.event()["attempts"] == 1
         await box.close()
 
     asyncio.run(story())

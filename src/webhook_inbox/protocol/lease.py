@@ -37,6 +37,7 @@ from webhook_inbox.errors import InboxError, StoreUnavailableError
 from webhook_inbox.model.claim import Claim, WorkerId
 from webhook_inbox.model.states import State
 from webhook_inbox.protocol.steps import All, Begin, Commit, One, Plan, Rollback, Row
+from webhook_inbox.sql.migrations import PARTITION_DAYS_AHEAD
 from webhook_inbox.sql.statements import Statements
 
 REAP_LIMIT = 500
@@ -44,6 +45,7 @@ FORGET_AFTER_SECONDS = 3600.0
 # Our own short transactions: none of them waits for a handler.
 _BOOKKEEPING_SECONDS = 10
 _WAIT_MS = 5_000
+_PARTITION_WAIT_MS = 200
 
 
 class ClaimsUnknownError(StoreUnavailableError):
@@ -178,6 +180,23 @@ def resume(endpoint: str, schema: str) -> Plan[bool]:
     row = yield One(sql.resume_endpoint, {"name": endpoint})
     yield Commit()
     return row is not None
+
+
+def look(sql: Statements) -> Plan[None]:
+    """See whether the database serves us at all."""
+    yield _begin(sql)
+    yield Rollback()
+
+
+def make_partitions(sql: Statements) -> Plan[None]:
+    """Make the bodies' partitions of the days ahead; until then what has none lies in the default partition."""
+    yield Begin(
+        sql.begin,
+        {"handler_ms": _BOOKKEEPING_SECONDS * 1000, "wait_ms": _PARTITION_WAIT_MS},
+        seconds_max=_BOOKKEEPING_SECONDS,
+    )
+    yield One(sql.make_partitions, {"days_ahead": PARTITION_DAYS_AHEAD})
+    yield Commit()
 
 
 def notify(channel: str, sql: Statements) -> Plan[None]:

@@ -9,7 +9,6 @@ import threading
 from collections.abc import Callable
 
 from webhook_inbox.drivers.driver import Driver
-from webhook_inbox.errors import InboxError
 from webhook_inbox.protocol.lease import notify
 from webhook_inbox.sql.statements import Statements
 
@@ -71,9 +70,8 @@ class Notifier:
                 try:
                     driver.run(lambda: notify(self._channel, self._sql))
                     self._stop.wait(PAUSE_SECONDS)
-                except InboxError:
-                    self._stop.wait(
-                        _AFTER_FAILURE_SECONDS
-                    )  # workers poll; the receiver says that the database is away
+                except Exception:  # noqa: BLE001 - a thread that ended would never be replaced
+                    # Workers poll; the receiver says that the database is away.
+                    self._stop.wait(_AFTER_FAILURE_SECONDS)
         finally:
             driver.close()

@@ -16,9 +16,11 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeVar
 
 from webhook_inbox.drivers.driver import Driver
+from webhook_inbox.drivers.psycopg_settings import place
 from webhook_inbox.drivers.psycopg_sync import PsycopgDriver
 from webhook_inbox.errors import ConfigurationError, InboxError
 from webhook_inbox.model.delivery import Delivery
@@ -98,6 +100,11 @@ class Service:
         """Give the name by which this process's runs are known."""
         return self._running.worker
 
+    @property
+    def place(self) -> str:
+        """Say which database it is, without user and password: ``the database shop at db.example:5432``."""
+        return place(self._drivers.dsn)
+
     def require(self, handler: Handler) -> None:
         """
         Refuse a handler that the database given cannot serve.
@@ -128,7 +135,14 @@ class Service:
         state = FlowState()
         task = asyncio.create_task(self._flows().run(self._flow(endpoint, delivery), state))
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._ended)
+        try:
+            return await self._answer(endpoint, task, state)
+        finally:
+            if not task.done():
+                task.add_done_callback(partial(_tell_defect, endpoint.name))
+
+    async def _answer(self, endpoint: EndpointPlan, task: asyncio.Task[Receipt], state: FlowState) -> Receipt:
         settings = endpoint.settings
         patience = (
             settings.duplicate_wait_seconds
@@ -231,6 +245,11 @@ class Service:
         if self._drivers.threads is not None:
             self._drivers.threads.close()
 
+    def _ended(self, task: asyncio.Task[Receipt]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # taken note of here: asyncio would log its text where nobody waits any more (P-QUIET)
+
     def _flow(self, endpoint: EndpointPlan, delivery: Delivery) -> Flow[Receipt]:
         return receive(endpoint, delivery, self._inbox)
 
@@ -274,6 +293,14 @@ class Service:
         if worker is not None:
             worker.wake()
         self._notifier.send_soon()
+
+
+def _tell_defect(endpoint: str, task: asyncio.Task[Receipt]) -> None:
+    """Log what ended a delivery that nobody waits for any more."""
+    error = None if task.cancelled() else task.exception()
+    if error is not None:
+        failure = describe(error)
+        events.REQUEST_FAILED.log(endpoint, failure, "\n  ".join(failure.frames))
 
 
 def _transact(plan: Callable[[], Plan[T]]) -> Flow[T]:

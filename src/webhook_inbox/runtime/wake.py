@@ -66,7 +66,7 @@ class Listener:
         async with asyncio.timeout(_HEARD_WITHIN_SECONDS):
             conn = await psycopg.AsyncConnection.connect(self._dsn, autocommit=True)
         try:
-            await conn.execute(listen(self._channel))
+            await asyncio.wait_for(conn.execute(listen(self._channel)), _HEARD_WITHIN_SECONDS)
             while True:
                 await self._prove(conn)
                 self._wake()  # for what came before we listened, and for what the proof has swallowed

@@ -33,7 +33,15 @@ from webhook_inbox.model.settings import Settings
 from webhook_inbox.model.states import State
 from webhook_inbox.protocol.endpoint import EndpointPlan
 from webhook_inbox.protocol.flow import Flow, Transact
-from webhook_inbox.protocol.lease import ClaimsUnknownError, Wanted, claim, reap, register
+from webhook_inbox.protocol.lease import (
+    ClaimsUnknownError,
+    Wanted,
+    claim,
+    look,
+    make_partitions,
+    reap,
+    register,
+)
 from webhook_inbox.protocol.process import RunOutcome, give_back
 from webhook_inbox.protocol.run import Running, fail_claim, run_claims, told_dead
 from webhook_inbox.protocol.steps import Plan
@@ -45,6 +53,7 @@ from webhook_inbox.telemetry import events
 
 _BACKOFF_SECONDS_MAX = 5.0
 _LOSSES_MAX = 3
+_PARTITIONS_EVERY_SECONDS = 3600.0
 T = TypeVar("T")
 
 
@@ -86,7 +95,7 @@ class Worker:
         self._to_give_back: list[Claim] = []
         self._losses: Counter[int] = Counter()
         self._rates: dict[str, Rate] = {}
-        self._reap_at = self._blames_at = 0.0
+        self._reap_at = self._blames_at = self._partitions_at = 0.0
         self.outcomes: Counter[RunOutcome] = Counter()
 
     def wake(self) -> None:
@@ -157,6 +166,7 @@ class Worker:
         worker_id = await self._lease()
         await self._give_back_left(worker_id)
         await self._reap_sometimes()
+        await self._make_partitions_sometimes()
         self._fill()
         if self._alone or self._runs_alone:
             return 0
@@ -222,6 +232,14 @@ class Worker:
             events.CLAIM_EXPIRED.log(each.endpoint, each.worker, json.dumps(each.event_id), each.state)
             if each.state is State.DEAD:
                 told_dead(each.endpoint, each.event_id, "its workers died under it", self._running)
+
+    async def _make_partitions_sometimes(self) -> None:
+        if time.monotonic() < self._partitions_at:
+            return
+        self._partitions_at = time.monotonic() + _PARTITIONS_EVERY_SECONDS
+        # Not allowed to, or somebody else is at it: nothing is lost by that, and `migrate` makes them, too.
+        with contextlib.suppress(InboxError):
+            await self._transact(lambda: make_partitions(self._running.sql))
 
     def _wanted(self) -> list[Wanted]:
         """Ask for as much as there are places for; for a little where nothing came the last time."""
@@ -312,10 +330,12 @@ class Worker:
     async def _lost(self, endpoint: EndpointPlan, claims: list[Claim], error: InboxError) -> None:
         """
         Give *claims* back without cost: the database was away, or somebody has locked the row. Unless it is one
-        event that ends its run so again and again: that one fails.
+        event that ends its run so again and again, while the database serves others: that one fails.
         """
-        for each in claims:
-            self._losses[each.id] += 1
+        with contextlib.suppress(InboxError):
+            await self._transact(lambda: look(self._running.sql))
+            for each in claims:
+                self._losses[each.id] += 1
         if len(claims) == 1 and self._losses[claims[0].id] >= _LOSSES_MAX:
             with contextlib.suppress(InboxError):
                 flow = fail_claim(endpoint, claims[0], error, 0.0, self._running)
