@@ -104,6 +104,11 @@ class Inbox:
         return self._service.worker_name
 
     @property
+    def database_place(self) -> str:
+        """Say which database it is, without user and password: ``the database shop at db.example:5432``."""
+        return self._service.place
+
+    @property
     def stop_seconds_max(self) -> float:
         """Give the seconds within which a worker that is told to stop has stopped."""
         return self._settings.stop_seconds_max

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import urllib.error
@@ -186,7 +187,11 @@ def answers(url: str) -> bool:
             SHOP.replace("Inbox()", "Inbox(schema='odd one')"),
             "`webhook-inbox migrate --schema 'odd one'`",
         ),
-        ((), SHOP.replace("Inbox()", "Inbox('postgresql://127.0.0.1:1/x')"), "nothing listens there"),
+        (
+            (),
+            SHOP.replace("Inbox()", "Inbox('postgresql://127.0.0.1:1/x')"),
+            "no connection to the database x at 127.0.0.1:1: nothing listens there",
+        ),
         ((), "from webhook_inbox import Inbox\n\ninbox = Inbox()\n", "has no endpoint"),
         (("--host", "203.0.113.1"), SHOP, "cannot listen on 203.0.113.1"),
         (("--host", "nowhere.invalid"), SHOP, "cannot listen on nowhere.invalid"),
@@ -232,15 +237,17 @@ def test_an_address_that_is_taken_is_refused(shop: Cli) -> None:
             )
 
 
-def test_people_are_told_where_it_listens(shop: Cli) -> None:
-    """One line on stderr; stdout stays empty."""
-    process = shop.start("serve", "shop:inbox", "--port", "0")
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_people_are_told_where_it_listens(shop: Cli, workers: str) -> None:
+    """With which database, too; and when it is told to stop, and has. On stderr; stdout stays empty."""
+    process = shop.start("serve", "shop:inbox", "--port", "0", "--workers", workers)
     assert process.stderr is not None
     assert process.stdout is not None
     line = process.stderr.readline()
     assert line.startswith("listening on http://127.0.0.1:")
-    assert line.endswith(" for shop\n")
+    assert re.search(r" for shop, with the database \w+ at \S+$", line)
     process.send_signal(signal.SIGTERM)
+    assert re.fullmatch(r"stopping; what is under way has \d+ s\nstopped\n", process.stderr.read())
     assert process.wait(SECONDS_MAX) == 0
     assert process.stdout.read() == ""
 

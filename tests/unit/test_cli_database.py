@@ -5,8 +5,8 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from webhook_inbox.cli.database import place, reason
-from webhook_inbox.drivers.psycopg_settings import libpq_dsn
+from webhook_inbox.cli.database import reason
+from webhook_inbox.drivers.psycopg_settings import libpq_dsn, place
 
 
 @pytest.mark.parametrize(

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from typing import TypeVar
 
 import psycopg
-from psycopg.conninfo import conninfo_to_dict
 
-from webhook_inbox.drivers.psycopg_settings import libpq_dsn
+from webhook_inbox.drivers.psycopg_settings import libpq_dsn, place
 from webhook_inbox.drivers.psycopg_sync import PsycopgRunner
 from webhook_inbox.drivers.silence import Watch
 from webhook_inbox.errors import StoreUnavailableError
@@ -21,7 +19,6 @@ from webhook_inbox.runtime.database import dsn_from_environment
 
 T = TypeVar("T")
 POOL_LOGGER = "psycopg.pool"
-_PLAIN = re.compile(r"[\w.:,/ -]*")
 # What libpq and the server say, and what we say in its place: their text quotes the DSN, sometimes a part of the
 # password (P-QUIET). A server that speaks another language only costs the reader the reason.
 _REASONS = (
@@ -75,9 +72,9 @@ def run_plan(database: str | None, plan: Callable[[], Plan[T]], *, probe: Probe 
 
 
 @contextmanager
-def explained() -> Iterator[None]:
+def explained(where: str) -> Iterator[None]:
     """
-    Say why a pool got no connection, rather than that it got none.
+    Say why a pool got no connection to *where*, rather than that it got none.
 
     The pool tells the reason to its log alone, which quotes the DSN and so is not shown meanwhile (P-QUIET).
     """
@@ -94,30 +91,10 @@ def explained() -> Iterator[None]:
         yield
     except StoreUnavailableError as error:
         if reasons:
-            raise StoreUnavailableError(f"no connection to the database: {reasons[-1]}") from error
+            raise StoreUnavailableError(f"no connection to {where}: {reasons[-1]}") from error
         raise
     finally:
         pool_log.removeFilter(note)
-
-
-def place(dsn: str) -> str:
-    """
-    Say where *dsn* leads: ``the database shop at db.example:5432``.
-
-    A password with an unescaped ``@``, ``/`` or ``?`` makes other parts of a URL hold a piece of it. So nothing is
-    said of a DSN with an ``@`` in the wrong place, and no part is said that does not look like one (P-QUIET).
-    """
-    parts = {key: str(value) for key, value in conninfo_to_dict(dsn).items()}
-    if any(
-        "@" in value for key, value in parts.items() if key not in {"user", "password", "application_name"}
-    ):
-        return "the database (its DSN has an @ in an odd place: write it as %40 in a password)"
-    host = parts.get("host") or parts.get("hostaddr") or ""
-    port = parts.get("port", "")
-    name = parts.get("dbname", "")
-    named = f" {name}" if name and _PLAIN.fullmatch(name) else ""
-    where = f" at {host}" if host and _PLAIN.fullmatch(host) else ""
-    return f"the database{named}{where}{f':{port}' if where and port.isdigit() else ''}"
 
 
 def reason(error: BaseException) -> str:

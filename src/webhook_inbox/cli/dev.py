@@ -81,8 +81,7 @@ def dev(
 def _database(given: str | None) -> Iterator[str]:
     """Yield the DSN of the user's database, else of one that lives as long as the block; its data stays."""
     if given:
-        from webhook_inbox.cli.database import place
-        from webhook_inbox.drivers.psycopg_settings import libpq_dsn
+        from webhook_inbox.drivers.psycopg_settings import libpq_dsn, place
 
         say(f"using {place(libpq_dsn(given))}")
         yield given

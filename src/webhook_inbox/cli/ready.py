@@ -27,7 +27,7 @@ def refuse_unready(inbox: Inbox, *, otherwise: str) -> None:
             await inbox.check()
 
     try:
-        with explained():
+        with explained(inbox.database_place):
             asyncio.run(ask())
     except StoreError as error:
         raise ConfigurationError(f"{otherwise}: {error}") from error

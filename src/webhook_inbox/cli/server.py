@@ -15,12 +15,14 @@ What is set, and why:
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import os
 import signal
 import socket
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import FrameType
 from typing import Any
@@ -84,7 +86,7 @@ class Serving:
             limit_concurrency=self.concurrency_max,
             backlog=BACKLOG,
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
-            timeout_graceful_shutdown=math.ceil(inbox.request_seconds_max + _DRAIN_MARGIN_SECONDS),
+            timeout_graceful_shutdown=_drain_seconds(inbox),
             server_header=False,
             access_log=self.access_log,
             log_config=None if logging.getLogger().handlers else log,
@@ -109,7 +111,9 @@ class Serving:
         else:
             beside = f"; ops on {', '.join(ops)}" if ops else ""
             working = "; working off what is recorded" if self.with_worker else ""
-            say(f"listening on {url} for {', '.join(names)}{beside}{working}")
+            say(
+                f"listening on {url} for {', '.join(names)}, with {visible(inbox.database_place)}{beside}{working}"
+            )
             waiting = [name for name, mode in inbox.endpoint_modes.items() if mode != "inline"]
             if waiting and not self.with_worker:
                 say(
@@ -117,12 +121,24 @@ class Serving:
                     f"{visible(self.reference)}` beside this, or serve --with-worker"
                 )
 
+    def say_stopping(self, inbox: Inbox) -> None:
+        """Say that no more is accepted; a reader of stderr that has gone stops nothing."""
+        if not self.json:
+            with contextlib.suppress(OSError):
+                say(f"stopping; what is under way has {_drain_seconds(inbox)} s")
+
+    def say_stopped(self) -> None:
+        """Say that everything is finished."""
+        if not self.json:
+            with contextlib.suppress(OSError):
+                say("stopped")
+
 
 def serve_alone(serving: Serving, inbox: Inbox) -> int:
     """Serve in this process until SIGTERM or SIGINT, and finish what is under way."""
     listener = bind(serving.host, serving.port)
     ops = None if serving.ops_port is None else bind(serving.ops_host, serving.ops_port)
-    server = uvicorn.Server(serving.config(ServedApp(inbox, ops, with_worker=serving.with_worker), inbox))
+    server = _Server(serving.config(ServedApp(inbox, ops, with_worker=serving.with_worker), inbox))
 
     def stop(_signal: int, _frame: FrameType | None) -> None:
         server.should_exit = True
@@ -131,10 +147,12 @@ def serve_alone(serving: Serving, inbox: Inbox) -> int:
     for each in (signal.SIGTERM, signal.SIGINT):
         signal.signal(each, stop)
     serving.announce(listener, [url_of(ops)] if ops else [], inbox)
+    server.stopping = lambda: serving.say_stopping(inbox)
     try:
         server.run(sockets=[listener])
     except SystemExit:
         return BAD  # uvicorn's way to say that it did not start; its log says why
+    serving.say_stopped()
     return GOOD
 
 
@@ -156,15 +174,40 @@ def serve_with_workers(serving: Serving, inbox: Inbox) -> int:
     )
     config = serving.config(app, inbox, factory=True, workers=serving.workers)
     supervisor = _Supervisor(config, sockets=[listener])
+    supervisor.stopping = lambda: serving.say_stopping(inbox)
     serving.announce(listener, urls, inbox)
     supervisor.run()
-    return BAD if any(each.exitcode == _STARTUP_FAILED for each in supervisor.processes) else GOOD
+    if any(each.exitcode == _STARTUP_FAILED for each in supervisor.processes):
+        return BAD
+    serving.say_stopped()
+    return GOOD
+
+
+def _drain_seconds(inbox: Inbox) -> int:
+    return math.ceil(inbox.request_seconds_max + _DRAIN_MARGIN_SECONDS)
+
+
+def _nothing() -> None:
+    """Stand where nobody has given something to do."""
+
+
+class _Server(uvicorn.Server):
+    """Call *stopping* when it begins to drain."""
+
+    stopping: Callable[[], None] = staticmethod(_nothing)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self.stopping()
+        await super().shutdown(sockets)
 
 
 class _Supervisor(Multiprocess):
     """Let go of the listening socket when the workers drain: else it would take connections that nobody serves."""
 
+    stopping: Callable[[], None] = staticmethod(_nothing)
+
     def terminate_all(self) -> None:
+        self.stopping()
         for each in self.sockets:
             each.close()
         super().terminate_all()

@@ -135,7 +135,7 @@ def _of_app(app: str) -> tuple[str, Backlog]:
         async with inbox.running():
             return await inbox.backlog()
 
-    with explained():
+    with explained(inbox.database_place):
         return inbox.schema, asyncio.run(ask())
 
 

@@ -85,7 +85,7 @@ def _announce(inbox: Inbox, *, json: bool) -> None:
         sys.stdout.flush()
     else:
         names = ", ".join(f"{name} ({mode})" for name, mode in inbox.endpoint_modes.items())
-        say(f"worker {visible(inbox.worker_name)} works for {names}")
+        say(f"worker {visible(inbox.worker_name)} works for {names}, with {visible(inbox.database_place)}")
 
 
 def _tell_counts(inbox: Inbox, outcomes: Counter[RunOutcome], *, drained: bool, json: bool) -> None:

@@ -29,6 +29,7 @@ _DEFAULTS = {
     "keepalives_count": "3",
     "tcp_user_timeout": "10000",
 }
+_PLAIN = re.compile(r"[\w.:,/ -]*")
 _DIALECT = re.compile(r"^(postgres(?:ql)?)(?:\+\w+)?://")
 
 
@@ -49,6 +50,26 @@ def libpq_dsn(given: str) -> str:
     if not known:
         raise ConfigurationError("the database DSN is empty; set WEBHOOK_INBOX_DATABASE_URL or DATABASE_URL")
     return make_conninfo(dsn, **{key: value for key, value in _DEFAULTS.items() if key not in known})
+
+
+def place(dsn: str) -> str:
+    """
+    Say where *dsn* leads: ``the database shop at db.example:5432``.
+
+    A password with an unescaped ``@``, ``/`` or ``?`` makes other parts of a URL hold a piece of it. So nothing is
+    said of a DSN with an ``@`` in the wrong place, and no part is said that does not look like one (P-QUIET).
+    """
+    parts = {key: str(value) for key, value in conninfo_to_dict(dsn).items()}
+    if any(
+        "@" in value for key, value in parts.items() if key not in {"user", "password", "application_name"}
+    ):
+        return "the database (its DSN has an @ in an odd place: write it as %40 in a password)"
+    host = parts.get("host") or parts.get("hostaddr") or ""
+    port = parts.get("port", "")
+    name = parts.get("dbname", "")
+    named = f" {name}" if name and _PLAIN.fullmatch(name) else ""
+    where = f" at {host}" if host and _PLAIN.fullmatch(host) else ""
+    return f"the database{named}{where}{f':{port}' if where and port.isdigit() else ''}"
 
 
 def connect_arguments(dsn: str, settings: Settings) -> dict[str, Any]:

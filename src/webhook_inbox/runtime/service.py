@@ -16,6 +16,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
@@ -29,7 +30,7 @@ from webhook_inbox.model.receipt import EventResult, Receipt
 from webhook_inbox.model.settings import Settings
 from webhook_inbox.protocol import answers
 from webhook_inbox.protocol.endpoint import EndpointPlan
-from webhook_inbox.protocol.flow import Flow, Transact
+from webhook_inbox.protocol.flow import Flow, once
 from webhook_inbox.protocol.handlers import Handler
 from webhook_inbox.protocol.migrate import check_ready
 from webhook_inbox.protocol.process import RunOutcome
@@ -51,6 +52,17 @@ from webhook_inbox.telemetry import events
 _GRACE_SECONDS = 5.0
 _ACKNOWLEDGED_SECONDS = 0.05
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Own:
+    """Hold what is one process's own: a server may make the inbox, and fork then (gunicorn's ``--preload``)."""
+
+    pid: int
+    running: Running
+    heartbeat: Heartbeat
+    inbox: Receiving
+    notifier: Notifier
 
 
 class Service:
@@ -77,14 +89,13 @@ class Service:
         self._drivers = drivers
         self._settings = settings
         self._sql = Statements.of(schema)
-        name = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
-        self._running = Running(sql=self._sql, worker=name, report=report, dead=dead)
-        self._heartbeat = self._new_heartbeat()
-        self._inbox = Receiving(schema=schema, sql=self._sql, running=self._running, lease=self._heartbeat)
+        self._schema = schema
+        self._report = report
+        self._dead = dead
         self._gate = KeyGate()
-        self._notifier = Notifier(self._private_driver, channel=channel_of(schema), sql=self._sql)
         self._worker: Worker | None = None
         self._lock = threading.Lock()
+        self._owned = self._new_own()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._async_flows: AsyncFlows | None = None
         self._sync_recorder = (
@@ -96,9 +107,28 @@ class Service:
         self._tasks: set[asyncio.Task[Receipt]] = set()
 
     @property
+    def _own(self) -> _Own:
+        with self._lock:
+            if self._owned.pid != os.getpid():
+                self._owned = self._new_own()
+            return self._owned
+
+    def _new_own(self) -> _Own:
+        name = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
+        running = Running(sql=self._sql, worker=name, report=self._report, dead=self._dead)
+        heartbeat = self._new_heartbeat(name)
+        return _Own(
+            pid=os.getpid(),
+            running=running,
+            heartbeat=heartbeat,
+            inbox=Receiving(schema=self._schema, sql=self._sql, running=running, lease=heartbeat),
+            notifier=Notifier(self._private_driver, channel=channel_of(self._schema), sql=self._sql),
+        )
+
+    @property
     def worker_name(self) -> str:
         """Give the name by which this process's runs are known."""
-        return self._running.worker
+        return self._own.running.worker
 
     @property
     def place(self) -> str:
@@ -185,12 +215,11 @@ class Service:
         )
         settings = self._settings.with_overrides({"connections_max": connections_max})
         flows = self._flows_on(drivers, threads_max=connections_max)
-        heartbeat = self._new_heartbeat()
-        worker = Worker(
-            flows, endpoints=endpoints, running=self._running, heartbeat=heartbeat, settings=settings
-        )
+        running = self._own.running
+        heartbeat = self._new_heartbeat(running.worker)
+        worker = Worker(flows, endpoints=endpoints, running=running, heartbeat=heartbeat, settings=settings)
         self._worker = worker
-        listener = Listener(drivers.dsn, channel_of(self._inbox.schema), self._sql, worker.wake)
+        listener = Listener(drivers.dsn, channel_of(self._schema), self._sql, worker.wake)
         listening = asyncio.create_task(listener.run())
         try:
             await worker.run(stop, drain=drain)
@@ -216,7 +245,7 @@ class Service:
         Raises:
             StoreError: Unreachable, read-only, or with a schema that this release cannot serve.
         """
-        await self.perform(lambda: check_ready(self._inbox.schema))
+        await self.perform(lambda: check_ready(self._schema))
 
     async def perform(self, plan: Callable[[], Plan[T]]) -> T:
         """
@@ -225,13 +254,13 @@ class Service:
         Raises:
             InboxError: Whatever the plan raises.
         """
-        return await self._flows().run(_transact(plan))
+        return await self._flows().run(once(plan))
 
     async def stop(self) -> None:
         """Wait a bounded time for what is under way, then close what this service opened."""
         if self._tasks:
             await asyncio.wait(set(self._tasks), timeout=self._settings.handler_seconds_max + _GRACE_SECONDS)
-        await asyncio.to_thread(self._heartbeat.stop, forget=True)
+        await asyncio.to_thread(self._own.heartbeat.stop, forget=True)
         if self._async_flows is not None:
             self._async_flows.close()
             self._async_flows, self._loop = None, None
@@ -241,7 +270,7 @@ class Service:
 
     def close(self) -> None:
         """Close the connections that threads used."""
-        self._notifier.stop()
+        self._own.notifier.stop()
         if self._drivers.threads is not None:
             self._drivers.threads.close()
 
@@ -251,7 +280,7 @@ class Service:
             task.exception()  # taken note of here: asyncio would log its text where nobody waits any more (P-QUIET)
 
     def _flow(self, endpoint: EndpointPlan, delivery: Delivery) -> Flow[Receipt]:
-        return receive(endpoint, delivery, self._inbox)
+        return receive(endpoint, delivery, self._own.inbox)
 
     def _flows(self) -> AsyncFlows:
         loop = asyncio.get_running_loop()
@@ -277,9 +306,8 @@ class Service:
             thread_wait_seconds=self._settings.connection_wait_seconds,
         )
 
-    def _new_heartbeat(self) -> Heartbeat:
-        name, seconds = self._running.worker, self._settings.lease_seconds
-        return Heartbeat(self._private_driver, name=name, seconds=seconds, sql=self._sql)
+    def _new_heartbeat(self, name: str) -> Heartbeat:
+        return Heartbeat(self._private_driver, name=name, seconds=self._settings.lease_seconds, sql=self._sql)
 
     def _private_driver(self) -> Driver:
         """Make a driver with one connection that nobody else uses, whatever pool the user gave."""
@@ -292,7 +320,7 @@ class Service:
         worker = self._worker
         if worker is not None:
             worker.wake()
-        self._notifier.send_soon()
+        self._own.notifier.send_soon()
 
 
 def _tell_defect(endpoint: str, task: asyncio.Task[Receipt]) -> None:
@@ -301,8 +329,3 @@ def _tell_defect(endpoint: str, task: asyncio.Task[Receipt]) -> None:
     if error is not None:
         failure = describe(error)
         events.REQUEST_FAILED.log(endpoint, failure, "\n  ".join(failure.frames))
-
-
-def _transact(plan: Callable[[], Plan[T]]) -> Flow[T]:
-    done: T = yield Transact(plan, None)
-    return done
