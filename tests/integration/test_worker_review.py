@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import threading
 import time
 from typing import Any
@@ -21,6 +22,7 @@ from webhook_inbox.protocol.process import RunOutcome
 from webhook_inbox.protocol.run import run_claims
 from webhook_inbox.runtime import worker as worker_module
 from webhook_inbox.runtime.flows import AsyncFlows
+from webhook_inbox.runtime.heartbeat import Heartbeat
 from webhook_inbox.runtime.notifier import Notifier
 from webhook_inbox.sql.statements import Statements
 
@@ -93,18 +95,18 @@ def test_an_outage_longer_than_the_lease_is_nobodys_crash(
 ) -> None:
     """P-COUNT: cut off for longer than its lease, a worker ends its old incarnation, and blames no other at once."""
     away, mute = threading.Event(), threading.Event()
-    real_renew = worker_module.Heartbeat._renew
+    real_renew = Heartbeat._renew
 
     def renew(self: Any, driver: Any) -> None:
         if not mute.is_set():
             real_renew(self, driver)
 
-    monkeypatch.setattr(worker_module.Heartbeat, "_renew", renew)
+    monkeypatch.setattr(Heartbeat, "_renew", renew)
     real_transact = worker_module.Worker._transact
 
     async def transact(self: Any, plan: Any) -> Any:
         if away.is_set():
-            raise worker_module.HandlerFailedError("the database is away")
+            raise StoreUnavailableError("the database is away")
         return await real_transact(self, plan)
 
     monkeypatch.setattr(worker_module.Worker, "_transact", transact)
@@ -129,7 +131,7 @@ def test_an_outage_longer_than_the_lease_is_nobodys_crash(
             await first.wait()
             away.set()
             mute.set()
-            other = await asyncio.to_thread(box.register, "other", 0.1)
+            other = await asyncio.to_thread(box.register, "other", 1.5)
             await box.receive("evt_2")
             assert [each.event.id for each in await asyncio.to_thread(box.claim, other)] == ["evt_2"]
             await until(
@@ -374,7 +376,6 @@ def test_losses_while_the_database_flaps_cost_no_attempt(
 
     def away(sql: Any) -> Any:
         raise StoreUnavailableError("the database is away")
-        yield
 
     async def story() -> None:
         box = booking(database)
@@ -389,3 +390,22 @@ def test_losses_while_the_database_flaps_cost_no_attempt(
         await box.close()
 
     asyncio.run(story())
+
+
+def test_a_forked_process_goes_by_a_name_of_its_own() -> None:
+    """P-FENCE: a server that makes the inbox and forks then has as many workers as processes."""
+    inbox = Inbox("postgresql://nobody@127.0.0.1:1/none")
+    name = inbox.worker_name
+    assert inbox.worker_name == name
+    hears, says = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(says, inbox.worker_name.encode())
+        os._exit(0)
+    os.close(says)
+    with os.fdopen(hears, encoding="utf-8") as pipe:
+        said = pipe.read()
+    os.waitpid(child, 0)
+    assert name.split(":")[1] == str(os.getpid())
+    assert said.split(":")[1] == str(child)
+    assert said.split(":")[2] != name.split(":")[2]

@@ -94,6 +94,12 @@ FlowStep: TypeAlias = Ask | Hold | Transact | Pause | Prepare | Enqueue | Acknow
 Flow: TypeAlias = Generator[FlowStep, Any, T]
 
 
+def once(plan: Callable[[], Plan[T]]) -> Flow[T]:
+    """Run *plan*, which runs no handler."""
+    done: T = yield Transact(plan, None)
+    return done
+
+
 def transact(plan: Callable[[], Plan[T]], kind: Kind | None) -> Flow[T]:
     """
     Run *plan* again at once, a bounded number of times, where the server chose it as a deadlock's or serialization's

@@ -32,7 +32,7 @@ from webhook_inbox.model.failure import describe
 from webhook_inbox.model.settings import Settings
 from webhook_inbox.model.states import State
 from webhook_inbox.protocol.endpoint import EndpointPlan
-from webhook_inbox.protocol.flow import Flow, Transact
+from webhook_inbox.protocol.flow import once
 from webhook_inbox.protocol.lease import (
     ClaimsUnknownError,
     Wanted,
@@ -390,9 +390,4 @@ class Worker:
             events.LEASE_LEFT.log(self._running.worker, error)
 
     async def _transact(self, plan: Callable[[], Plan[T]]) -> T:
-        return await self._flows.run(_transacted(plan))
-
-
-def _transacted(plan: Callable[[], Plan[T]]) -> Flow[T]:
-    done: T = yield Transact(plan, None)
-    return done
+        return await self._flows.run(once(plan))
