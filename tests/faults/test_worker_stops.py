@@ -132,8 +132,8 @@ def test_a_database_that_never_answers_does_not_keep_an_idle_worker(
     """SIGTERM while the worker looks for work on a frozen server: the process ends in time (F05, C38)."""
     bench = workers_apart.on("one-async", poll_seconds=0.1, stop_seconds_max=STOP_SECONDS_MAX)
     with bench.workers(drain=False) as (server,):
-        pid = server.pid or 0
-        until(lambda: "listener: notifications arrive" in bench.log_of(pid), "it is at work", 20)
+        at_work = "SELECT count(*) FROM webhooks.workers"
+        until(lambda: one_row(bench.connection, at_work) == (1,), "it is at work", 20)
         with silent(cluster):
             assert in_order(*stopped(server))
 
