@@ -15,7 +15,7 @@ from webhook_inbox.http.asgi import AsgiReceiver
 from webhook_inbox.http.ops import OpsApp
 from webhook_inbox.http.request import HttpRequest, read_request
 from webhook_inbox.model.delivery import Delivery
-from webhook_inbox.model.headers import HeaderPairs, Headers
+from webhook_inbox.model.headers import HeaderPairs
 from webhook_inbox.model.receipt import Receipt
 from webhook_inbox.model.settings import PROCESS_WIDE, Settings, SettingsGiven
 from webhook_inbox.model.states import Outcome
@@ -235,7 +235,7 @@ class Inbox:
 
         Promises: P-RAW, P-ACK, P-DUP, P-ONCE, P-STATE, P-CALM.
         """
-        return await self._deliver(self._known(endpoint), _delivery(method, url, headers, body))
+        return await self._deliver(self._known(endpoint), Delivery.now(method, url, headers, body))
 
     def receive_sync(
         self, endpoint: str, *, headers: HeaderPairs, body: bytes, method: str = "POST", url: str = ""
@@ -248,7 +248,7 @@ class Inbox:
         """
         plan = self._known(endpoint)
         started = time.perf_counter()
-        receipt = self._service.receive_sync(plan, _delivery(method, url, headers, body))
+        receipt = self._service.receive_sync(plan, Delivery.now(method, url, headers, body))
         return self._told(plan, receipt, started)
 
     async def receive_request(self, request: HttpRequest, *, endpoint: str | None = None) -> Receipt:
@@ -390,13 +390,3 @@ class Inbox:
 
     def _plans(self) -> tuple[EndpointPlan, ...]:
         return tuple(endpoint.plan for endpoint in self._endpoints.values())
-
-
-def _delivery(method: str, url: str, headers: HeaderPairs, body: bytes) -> Delivery:
-    if not isinstance(body, bytes):
-        raise ConfigurationError(
-            f"body is a {type(body).__name__}; give the raw bytes of the request, before any parsing"
-        )
-    return Delivery(
-        method=method.upper(), url=url, headers=Headers(headers), body=body, received_at=time.time()
-    )

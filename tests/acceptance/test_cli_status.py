@@ -101,7 +101,7 @@ def test_it_counts_what_is_not_settled(backlog: Cli) -> None:
 
 
 def test_people_read_it_in_80_columns(backlog: Cli) -> None:
-    """A row for each endpoint, then the sums."""
+    """A row for each endpoint, then the sums; then what shows the rows to look at, each one query on one line."""
     done = backlog.run("status")
     lines = done.stdout.splitlines()
     assert lines[0].split() == ["endpoint", "waiting", "leased", "retrying", "dead", "quarantined", "oldest"]
@@ -111,8 +111,21 @@ def test_people_read_it_in_80_columns(backlog: Cli) -> None:
         "unprocessed  4, oldest 3 h 0 min",
         "outbox       2, oldest 2 h 0 min",
         "reviews      1",
+        "see: SELECT event_id, event_type, last_error FROM webhooks.inbox WHERE state = 'dead'",
+        "see: SELECT event_id, event_type, last_error FROM webhooks.inbox WHERE state = 'quarantined'",
+        "see: SELECT event_id, summary, details FROM webhooks.reviews WHERE resolved_at IS NULL",
     ]
-    assert max(map(len, lines)) <= 80
+    assert max(map(len, lines[:7])) <= 80
+
+
+def test_what_it_tells_to_look_at_can_be_looked_at(backlog: Cli) -> None:
+    """As typed into psql, also where the schema's name must be quoted."""
+    with psycopg.connect(backlog.environment["WEBHOOK_INBOX_DATABASE_URL"]) as connection:
+        connection.execute('ALTER SCHEMA webhooks RENAME TO "odd ""one"')
+        connection.commit()
+        shown = backlog.run("status", "--schema", 'odd "one').stdout.splitlines()
+        queries = [line.removeprefix("see: ").encode() for line in shown if line.startswith("see: ")]
+        assert [len(connection.execute(query).fetchall()) for query in queries] == [3, 4, 1]
 
 
 def test_a_number_over_its_threshold_is_bad(backlog: Cli) -> None:

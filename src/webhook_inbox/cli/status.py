@@ -9,7 +9,7 @@ import typer
 
 from webhook_inbox.cli.failures import BAD, GOOD, report
 from webhook_inbox.cli.options import AppArgument, DatabaseOption, JsonOption, SchemaOption, typed_here
-from webhook_inbox.cli.output import duration, styled, table, tell, tell_json
+from webhook_inbox.cli.output import duration, styled, table, tell, tell_json, visible
 from webhook_inbox.errors import ConfigurationError, StoreError
 from webhook_inbox.model.states import State
 
@@ -112,7 +112,7 @@ def status(
     if json:
         tell_json({"schema": name, "healthy": not exceeded, **_facts(backlog), "exceeded": exceeded})
     else:
-        _show(backlog, exceeded)
+        _show(backlog, exceeded, schema=name)
     return BAD if exceeded else GOOD
 
 
@@ -157,7 +157,7 @@ def _facts(backlog: Backlog) -> dict[str, Any]:
     }
 
 
-def _show(backlog: Backlog, exceeded: list[dict[str, Any]]) -> None:
+def _show(backlog: Backlog, exceeded: list[dict[str, Any]], *, schema: str) -> None:
     if backlog.endpoints:
         rows = [
             [each.endpoint, *(str(each.count(state)) for state in _STATES), duration(each.oldest_seconds)]
@@ -170,9 +170,27 @@ def _show(backlog: Backlog, exceeded: list[dict[str, Any]]) -> None:
     tell(f"unprocessed  {_aged(backlog.unprocessed, backlog.oldest_seconds)}")
     tell(f"outbox       {_aged(backlog.outbox_unpublished, backlog.outbox_oldest_seconds)}")
     tell(f"reviews      {backlog.reviews_open}")
+    for query in _queries(backlog, schema):
+        tell(f"see: {visible(query)}")
     for each in exceeded:
         option = "--max-" + each["name"].replace("_", "-")
         tell(styled(f"bad: {each['name']} is {each['value']:g}, over {option} {each['threshold']:g}", "red"))
+
+
+def _queries(backlog: Backlog, schema: str) -> list[str]:
+    """Give what to type into psql to see the rows that a person must look at."""
+    from webhook_inbox.protocol.migrate import DEFAULT_SCHEMA
+    from webhook_inbox.sql.statements import quoted_identifier
+
+    quoted = schema if schema == DEFAULT_SCHEMA else quoted_identifier(schema)
+    queries = [
+        f"SELECT event_id, event_type, last_error FROM {quoted}.inbox WHERE state = '{state}'"  # noqa: S608 - to be read
+        for state in (State.DEAD, State.QUARANTINED)
+        if backlog.count(state)
+    ]
+    if backlog.reviews_open:
+        queries.append(f"SELECT event_id, summary, details FROM {quoted}.reviews WHERE resolved_at IS NULL")  # noqa: S608
+    return queries
 
 
 def _aged(count: int, oldest_seconds: float | None) -> str:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
+from typing import Self
 
-from webhook_inbox.model.headers import Headers
+from webhook_inbox.errors import ConfigurationError
+from webhook_inbox.model.headers import HeaderPairs, Headers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,3 +28,19 @@ class Delivery:
     headers: Headers
     body: bytes
     received_at: float
+
+    @classmethod
+    def now(cls, method: str, url: str, headers: HeaderPairs, body: bytes) -> Self:
+        """
+        Take what a route of the user's own has read.
+
+        Raises:
+            ConfigurationError: The body is not the raw bytes.
+        """
+        if not isinstance(body, bytes):
+            raise ConfigurationError(
+                f"body is a {type(body).__name__}; give the raw bytes of the request, before any parsing"
+            )
+        return cls(
+            method=method.upper(), url=url, headers=Headers(headers), body=body, received_at=time.time()
+        )
