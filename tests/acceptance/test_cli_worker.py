@@ -338,3 +338,17 @@ def test_serve_can_work_too(queue: Cli, beside: psycopg.Connection[Any], workers
     served.process.send_signal(signal.SIGTERM)
     assert served.process.wait(STOP_SECONDS_MAX + 2 * SLACK_SECONDS) == 0
     assert effects(beside) == ["evt_1"]
+
+
+def test_a_second_signal_ends_a_server_that_works_at_once(
+    queue: Cli, beside: psycopg.Connection[Any]
+) -> None:
+    """P-CALM: whoever asks twice does not wait for a handler; its event returns when the lease ends."""
+    served = queue.serve("--with-worker")
+    queue.send(served, queue.payload("evt_1", "held.sleep"))
+    eventually(lambda: sleeps(beside), what="the handler never ends")
+    served.process.send_signal(signal.SIGTERM)
+    with pytest.raises(subprocess.TimeoutExpired):
+        served.process.wait(0.5)
+    served.process.send_signal(signal.SIGTERM)
+    assert served.process.wait(SLACK_SECONDS) == 128 + signal.SIGTERM

@@ -27,7 +27,7 @@ from webhook_inbox.cli.load import load_inbox
 from webhook_inbox.cli.logs import guard_foreign_loggers
 from webhook_inbox.cli.output import say
 from webhook_inbox.cli.sockets import bind_first_free
-from webhook_inbox.cli.stop_signals import end_soon
+from webhook_inbox.cli.stop_signals import SIGNALLED, end_soon
 from webhook_inbox.errors import InboxError
 from webhook_inbox.http.messages import Message, Receive, Scope, Send
 from webhook_inbox.inbox import Inbox
@@ -119,13 +119,23 @@ def _then_stop(receive: Receive, end: Callable[[], Awaitable[object]]) -> Receiv
 
 
 def _also_at_signals(stop: Callable[[], object]) -> None:
-    """Call *stop* too when a signal tells this process to stop; the server's own handlers are in place by now."""
+    """
+    Call *stop* too when a signal tells this process to stop; the server's own handlers are in place by now.
+
+    The second of a kind ends a process that has no supervisor at once: what is still held returns when its lease ends.
+    Beneath a supervisor a second one means nothing: it, systemd and a terminal each pass the same wish on.
+    """
     if threading.current_thread() is not threading.main_thread():
         return
+    alone = multiprocessing.parent_process() is None
+    heard: set[int] = set()
     for each in (signal.SIGTERM, signal.SIGINT):
         before = signal.getsignal(each)
 
         def both(number: int, frame: FrameType | None, before: object = before) -> None:
+            if alone and number in heard:
+                os._exit(SIGNALLED + number)
+            heard.add(number)
             stop()
             if callable(before):
                 before(number, frame)

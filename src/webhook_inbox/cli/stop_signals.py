@@ -25,7 +25,7 @@ from webhook_inbox.cli.failures import GOOD
 from webhook_inbox.cli.output import say
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
-_SIGNALLED = 128  # what shells and supervisors add to the number of the signal that ended a process
+SIGNALLED = 128  # what shells and supervisors add to the number of the signal that ended a process
 _THREAD_SECONDS_MAX = 0.5
 
 
@@ -100,7 +100,7 @@ def _follow(signals: socket.socket, stop: Callable[[], None], seconds_max: float
                 say("not everything ended in time; what is still held returns when its lease ends")
             _end(ending.code)
         if number is not None:
-            os._exit(_SIGNALLED + number)
+            os._exit(SIGNALLED + number)
     # The block has ended in time. So must what follows it: the loop's own end, and the interpreter's.
     time.sleep(max(0.0, ends_at - time.monotonic()))
     _end(ending.code)
