@@ -17,9 +17,11 @@ from psycopg_pool import AsyncConnectionPool, ConnectionPool
 from tests.fixtures.queue import EFFECTS, Queue, until
 from webhook_inbox import Inbox
 from webhook_inbox.drivers.psycopg_async import AsyncPsycopgRunner
+from webhook_inbox.drivers.psycopg_sync import PsycopgDriver
 from webhook_inbox.errors import ConfigurationError, StoreUnavailableError
-from webhook_inbox.protocol.process import RunOutcome
-from webhook_inbox.protocol.run import run_claims
+from webhook_inbox.model.settings import Settings
+from webhook_inbox.protocol.process import RunOutcome, give_back
+from webhook_inbox.protocol.run import Running, run_claims
 from webhook_inbox.runtime import worker as worker_module
 from webhook_inbox.runtime.flows import AsyncFlows
 from webhook_inbox.runtime.heartbeat import Heartbeat
@@ -409,3 +411,43 @@ def test_a_forked_process_goes_by_a_name_of_its_own() -> None:
     assert name.split(":")[1] == str(os.getpid())
     assert said.split(":")[1] == str(child)
     assert said.split(":")[2] != name.split(":")[2]
+
+
+def test_a_claim_that_cannot_be_given_back_is_no_lease_that_cannot_be_renewed(
+    database: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """P-CALM: the alert for a lost lease stays silent while the lease is held."""
+    caplog.set_level("INFO")
+    real, broken = give_back, [True]
+
+    def failing(*given: Any, **more: Any) -> Any:
+        if broken:
+            broken.pop()
+            raise StoreUnavailableError("the database is away")
+        return real(*given, **more)
+
+    async def story() -> None:
+        box = booking(database)
+        await box.receive("evt_1")
+        worker_id = box.register("hybrid")
+        (claim,) = box.claim(worker_id)
+        running = Running(
+            sql=Statements.of("webhooks"), worker="hybrid", report=lambda *_: None, dead=lambda *_: None
+        )
+        heartbeat = Heartbeat(
+            lambda: PsycopgDriver(database, settings=Settings(connections_max=1)),
+            name="hybrid",
+            seconds=60,
+            sql=running.sql,
+        )
+        monkeypatch.setattr("webhook_inbox.runtime.heartbeat.give_back", failing)
+        heartbeat.began(worker_id, time.monotonic())
+        heartbeat.give_back_later(claim, running.processing(box.billing.plan))
+        await until(lambda: box.states() == {"waiting": 1}, 10)
+        await asyncio.to_thread(heartbeat.stop, forget=True)
+        await box.close()
+
+    asyncio.run(story())
+    told = [vars(each).get("event") for each in caplog.records]
+    assert "claim_kept" in told
+    assert "lease_not_renewed" not in told

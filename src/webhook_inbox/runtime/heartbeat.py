@@ -157,7 +157,7 @@ class Heartbeat:
             try:
                 held = driver.run(partial(give_back, [claim], to))
             except InboxError as error:
-                events.LEASE_NOT_RENEWED.log(self._name, error)
+                events.CLAIM_KEPT.log(self._name, error)
             if held:
                 with self._lock:
                     self._left.append((claim, to))

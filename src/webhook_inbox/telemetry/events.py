@@ -204,7 +204,16 @@ CLAIMS_GIVEN_BACK = LogEvent(
     name="claims_given_back",
     level=logging.WARNING,
     text="endpoint %s: %s; %s events are given back",
-    meaning="The database went away under a run; nothing is applied, no attempt is counted.",
+    meaning=(
+        "A run ended without a verdict: the database was away, somebody has locked the row, or a defect, which has a "
+        "line of its own; the text says which. Nothing is applied, no attempt is counted."
+    ),
+)
+CLAIM_KEPT = LogEvent(
+    name="claim_kept",
+    level=logging.INFO,
+    text="worker %s: a claim could not be given back yet: %s",
+    meaning="Its event waits until that is done, which is tried every second, or until the lease ends.",
 )
 RUN_UNEXPECTED = LogEvent(
     name="run_unexpected",
@@ -273,6 +282,7 @@ LOG_EVENTS = (
     BODY_CONSUMED,
     BODY_SPLIT,
     CLAIM_EXPIRED,
+    CLAIM_KEPT,
     CLAIM_LOST,
     CLAIMS_GIVEN_BACK,
     DELIVERY_FAILED,
