@@ -42,9 +42,7 @@ def worker(
     inbox = load_inbox(app)
     refuse_unready(inbox, otherwise="not working")
     set_up_logging(form, log_level)
-    if not drain or not json:
-        _announce(inbox, json=json)
-    outcomes, stopped = _work(inbox, drain=drain)
+    outcomes, stopped = _work(inbox, drain=drain, json=json)
     if drain:
         _tell_counts(inbox, outcomes, drained=not stopped, json=json)
     else:
@@ -52,7 +50,7 @@ def worker(
     return leave(BAD if drain and stopped else GOOD)
 
 
-def _work(inbox: Inbox, *, drain: bool) -> tuple[Counter[RunOutcome], bool]:
+def _work(inbox: Inbox, *, drain: bool, json: bool) -> tuple[Counter[RunOutcome], bool]:
     """Work in this thread until told to stop; give what the runs came to, and whether it was told."""
     import asyncio
 
@@ -66,6 +64,8 @@ def _work(inbox: Inbox, *, drain: bool) -> tuple[Counter[RunOutcome], bool]:
             loop.call_soon_threadsafe(stop.set)
 
         with told_to_stop(ask, seconds_max=inbox.stop_seconds_max) as ending:
+            if not drain or not json:
+                _announce(inbox, json=json)  # not before signals are heard: who reads it may stop us at once
             async with inbox.running():
                 outcomes = await inbox.work(stop=stop, drain=drain)
             ending.code = BAD if drain and stop.is_set() else GOOD
