@@ -2,10 +2,8 @@
 Hear of new events sooner than the next look: LISTEN, as a hint and never more.
 
 The listening session may die without a word, may sit behind a pooler that swallows notifications, or may be
-switched off. So it proves
-itself: at the start and every so often it notifies itself, and where that is not heard it says so once, and
-    polling does the work
-alone until it is heard again.
+switched off. So it proves itself: at the start and every so often it is notified from a second session, and where
+that is not heard it says so once, and polling does the work alone until it is heard again.
 """
 
 from __future__ import annotations
@@ -77,9 +75,13 @@ class Listener:
                 await conn.close()
 
     async def _prove(self, conn: psycopg.AsyncConnection[tuple[object, ...]]) -> None:
-        await asyncio.wait_for(
-            conn.execute(self._notify.text, {"channel": self._channel}), _HEARD_WITHIN_SECONDS
-        )
+        # From another session: a pooler may run our NOTIFY where our LISTEN happens to be, and hand us that one alone.
+        async with asyncio.timeout(_HEARD_WITHIN_SECONDS):
+            other = await psycopg.AsyncConnection.connect(self._dsn, autocommit=True)
+            try:
+                await other.execute(self._notify.text, {"channel": self._channel})
+            finally:
+                await other.close()
         heard = [notice async for notice in conn.notifies(timeout=_HEARD_WITHIN_SECONDS, stop_after=1)]
         if not heard:
             raise TimeoutError
