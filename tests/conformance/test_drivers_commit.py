@@ -154,6 +154,17 @@ def test_a_handler_that_ends_its_transaction_fails_by_name(
     serves_on(bench, effects)
 
 
+@pytest.mark.parametrize("crime", ["COMMIT", "COMMIT AND CHAIN", "COMMIT and go on", "commit()"])
+def test_without_the_servers_own_refusal_an_event_is_not_called_processed_either(
+    bench: Bench, effects: psycopg.Connection[Any], crime: str
+) -> None:
+    """P-ONCE: where somebody has disabled our trigger, the mark still asks for the transaction that recorded."""
+    effects.execute("ALTER TABLE webhooks.inbox DISABLE TRIGGER refuse_unmarked_event")
+    with pytest.raises(TransactionEndedError):
+        bench.run(lambda: record_one(item(bench.handler(CRIMES[crime])), recording()))
+    assert effects.execute("SELECT state, processed_at FROM webhooks.inbox").fetchall() == [("waiting", None)]
+
+
 @pytest.mark.parametrize("right", RIGHTS.values(), ids=RIGHTS)
 def test_a_handler_that_keeps_its_transaction_is_believed(
     bench: Bench, effects: psycopg.Connection[Any], right: Script
