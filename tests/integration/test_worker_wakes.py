@@ -16,7 +16,7 @@ from webhook_inbox.runtime.wake import Listener
 
 INSERT = "INSERT INTO effects (event_id, note) VALUES (%s, %s)"
 LISTENERS = (
-    "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND query ILIKE '%pg_notify%' "
+    "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN %' "
     "AND application_name = 'webhook-inbox' AND pid <> pg_backend_pid()"
 )
 
