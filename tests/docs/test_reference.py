@@ -69,7 +69,8 @@ def test_every_table_and_inbox_column_is_documented(database: str) -> None:
             "WHERE n.nspname = 'webhooks' AND c.relkind IN ('r', 'p') AND NOT c.relispartition"
         ).fetchall()
         inbox_columns = conn.execute(
-            "SELECT column_name FROM information_schema.columns WHERE table_schema = 'webhooks' AND table_name = 'inbox'"
+            "SELECT column_name FROM information_schema.columns "
+            "WHERE table_schema = 'webhooks' AND table_name = 'inbox'"
         ).fetchall()
     assert tables == {row[0] for row in found}
     assert columns == {row[0] for row in inbox_columns}
