@@ -51,6 +51,7 @@ class Way:
         expected: Fault points that must be among those passed, so that the way is what it says.
         crashes: Deaths that the events have behind them, a worker's lease on them ended; None: they are new.
         drain: Whether the worker ends when nothing is due; else the event ends it.
+        grace_seconds: What a run that is under way at the end is given.
     """
 
     name: str
@@ -61,12 +62,18 @@ class Way:
     expected: tuple[str, ...]
     crashes: int | None = None
     drain: bool = True
+    grace_seconds: float = 25.0
 
     @property
     def settings(self) -> dict[str, Any]:
         """Those of its workers; only what is meant to share a transaction does."""
         more = {} if self.shape in FALLS_APART else {"batch_events_max": 1}
-        return {"poll_seconds": 0.05, "backoff_seconds_max": 1e-6, **more}
+        return {
+            "poll_seconds": 0.05,
+            "backoff_seconds_max": 1e-6,
+            "stop_seconds_max": self.grace_seconds,
+            **more,
+        }
 
 
 FALLS_APART = ("batch", "set")
@@ -110,12 +117,12 @@ WAYS = (
     Way(
         "given back at the end",
         "one",
-        ("sync",),
-        ("test.stop_once", PAID),
-        (PROCESSED, PROCESSED),
+        ("async",),
+        ("test.stop_then_hang",),
+        (PROCESSED,),
         ("give_back.give_back_claimed", "give_back.commit"),
-        crashes=0,
         drain=False,
+        grace_seconds=0.5,
     ),
     Way(
         "given back after a loss",

@@ -191,6 +191,9 @@ class Deeds:
         if event.type == "test.pause_once" and self.first_time(event):
             (self._room / f"{event.id}.in").touch()
             return pauses(event, "test.pause_once")
+        if event.type == "test.stop_then_hang" and self.first_time(event, STOP):
+            os.kill(os.getpid(), signal.SIGTERM)
+            return WAIT_SECONDS_MAX
         return pauses(event, "test.pause")
 
     def end(self, event: Event) -> None:
@@ -198,7 +201,7 @@ class Deeds:
         match event.type:
             case "test.exit":
                 os._exit(3)
-            case "test.stop_once" | "test.lose_then_stop" if self.first_time(event, STOP):
+            case "test.lose_then_stop" if self.first_time(event, STOP):
                 os.kill(os.getpid(), signal.SIGTERM)
             case "test.fail":
                 raise ValueError("the handler is broken")
