@@ -165,6 +165,7 @@ class Walk:
         """Walk in peace, and give what was passed."""
         self.deliver()
         told = self.bench.drained(record=True, drain=self.way.drain)
+        self.bench.park()
         return tuple(Passing.parse(text) for text in told["points"])
 
     def die_at(self, passing: Passing) -> None:
