@@ -54,7 +54,10 @@ def test_events_are_recorded_in_the_order_of_their_keys_and_told_in_the_bodys() 
     items = booked("evt_c", "evt_a", "evt_b")
     played = batch(items, *PROCESSED, *PROCESSED, *PROCESSED)
     assert played.names == ["begin", *GOOD, *GOOD, *GOOD, "commit"]
-    assert [params["event_id"] for params in played.params("record_event")] == ["evt_a", "evt_b", "evt_c"]
+    recorded = played.params("record_event")
+    assert [params["event_id"] for params in recorded] == ["evt_a", "evt_b", "evt_c"]
+    assert {(params["open"], params["lock_timeout"]) for params in recorded} == {(True, "17ms")}
+    assert played.params("mark_processed") == [{"id": 7}] * 3
     assert outcomes(played) == [(name, Outcome.PROCESSED) for name in ("evt_c", "evt_a", "evt_b")]
 
 
@@ -173,6 +176,8 @@ def test_a_key_that_was_given_up_with_the_savepoint_and_taken_by_a_rival_is_left
         "rollback_to",
     ]
     assert outcomes(played) == [("evt_1", Outcome.UNAVAILABLE), ("evt_2", Outcome.PROCESSED)]
+    assert played.value is not None
+    assert played.value[0].reason == "busy"
 
 
 def test_a_key_that_was_given_up_and_recorded_by_a_rival_is_a_duplicate() -> None:
@@ -189,6 +194,7 @@ def test_an_event_without_a_handler_is_recorded_beside_its_mates() -> None:
     items = [item(event_id="evt_1", settled=State.QUARANTINED), *booked("evt_2")]
     played = batch(items, None, RECORDED, None, *PROCESSED)
     assert played.names == ["begin", "savepoint", "record_event", "release", *GOOD, "commit"]
+    assert [params["open"] for params in played.params("record_event")] == [False, True]
     assert outcomes(played) == [("evt_1", Outcome.QUARANTINED), ("evt_2", Outcome.PROCESSED)]
 
 

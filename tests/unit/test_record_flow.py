@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -32,11 +34,12 @@ from webhook_inbox.model.settings import Settings
 from webhook_inbox.model.states import Outcome, State
 from webhook_inbox.model.steering import GiveUp, Ignore, NotYet
 from webhook_inbox.protocol.endpoint import EndpointPlan
-from webhook_inbox.protocol.flow import Ask, Hold, Pause, Prepare, Transact
+from webhook_inbox.protocol.flow import Ask, Enqueue, Hold, Pause, Prepare, Transact
 from webhook_inbox.protocol.handlers import Handler, Handlers, Pattern
 from webhook_inbox.protocol.receive import receive
 from webhook_inbox.protocol.receiving import Receiving
 from webhook_inbox.protocol.run import Running
+from webhook_inbox.protocol.steps import Run
 from webhook_inbox.sources.source import (
     Answer,
     Identity,
@@ -51,6 +54,7 @@ from webhook_inbox.sql.statements import Statements
 
 BODY = b'{"id":"evt_1","n":[1,2]}'
 BELIEVED = Verified("secret-1")
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
 
 class FakeSource(Source):
@@ -72,15 +76,19 @@ class FakeSource(Source):
         self.readings = readings or (Identity(event_id="evt_1", event_type="booked"),)
         self.verdict, self.reply, self.secrets, self.signed_id = verdict, answer, secrets, signed_id
         self.verified_with: list[tuple[Secret, ...]] = []
+        self.asked_about: list[Delivery] = []
 
     def verify(self, delivery: Delivery, secrets: Sequence[Secret]) -> Verdict:
+        self.asked_about.append(delivery)
         self.verified_with.append(tuple(secrets))
         return self.verdict
 
     def identify(self, delivery: Delivery) -> tuple[Reading, ...]:
+        self.asked_about.append(delivery)
         return self.readings
 
     def answer(self, delivery: Delivery) -> Answer | None:
+        self.asked_about.append(delivery)
         return self.reply
 
 
@@ -206,8 +214,11 @@ def recorded(played: Played[Receipt], answer: object = ("0",)) -> dict[str, Any]
 
 def test_what_is_recorded_comes_from_the_reading(room: Room) -> None:
     """P-QUIET: key, type and time as the source read them, headers without credentials, the label of the secret."""
-    reading = Identity(event_id="evt_1", event_type="booked", account="acct", environment="live")
-    endpoint = endpoint_of(FakeSource(reading, verdict=Verified("new"), signed_id=False))
+    reading = Identity(
+        event_id="evt_1", event_type="booked", account="acct", environment="live", created_at=NOW
+    )
+    source = FakeSource(reading, verdict=Verified("new"), signed_id=False)
+    endpoint = endpoint_of(source)
     headers = [
         ("X-Token", "t"),
         ("Authorization", "a"),
@@ -224,6 +235,7 @@ def test_what_is_recorded_comes_from_the_reading(room: Room) -> None:
         "event_id": "evt_1",
         "event_type": "booked",
         "state": State.WAITING,
+        "created_at": NOW,
         "secret_label": "new",
         "headers": '[["x-kept", "yes"]]',
         "body": BODY,
@@ -232,6 +244,15 @@ def test_what_is_recorded_comes_from_the_reading(room: Room) -> None:
         "last_error": None,
     }
     assert {name: params[name] for name in expected} == expected
+    assert [delivery.body for delivery in source.asked_about] == [BODY] * 3
+
+
+@pytest.mark.parametrize("signed_id", [True, False])
+def test_evidence_is_kept_where_the_source_does_not_sign_the_id(room: Room, signed_id: bool) -> None:
+    """Design 5.1: what the source says of its signature decides."""
+    played = room.receive(endpoint_of(FakeSource(signed_id=signed_id)), (key(),))
+    plan = play(played.steps[-1].plan(), [("0",), None, (7, "processed", 0, b"other digest", "delivery")])
+    assert ("record_conflict" in plan.names) is not signed_id
 
 
 @pytest.mark.parametrize(
@@ -323,6 +344,7 @@ def test_a_body_over_the_limit_is_refused_before_it_is_verified(room: Room, byte
     receipt = receipt_of(room.receive(endpoint_of(source), (key(),), processed(), body=b"x" * bytes_))
     assert receipt.status == status
     assert len(source.verified_with) == (status == 200)
+    assert status == 200 or b"100 bytes" in receipt.body
 
 
 def test_what_is_not_believed_is_refused_and_asks_for_nothing(
@@ -419,7 +441,12 @@ def test_the_schema_is_looked_at_once(room: Room) -> None:
     room.inbox.schema_served = False
     played = room.receive(endpoint_of(), None, (key(),), processed())
     assert kinds(played) == ["Transact", "Hold", "Transact"]
+    look = play(played.steps[0].plan(), [None, (False,)])
     assert played.steps[0].kind is None
+    assert (look.params("migrations_exist"), type(look.error)) == (
+        [{"schema": SCHEMA}] * 2,
+        SchemaVersionError,
+    )
     assert kinds(room.receive(endpoint_of(), (key(),), processed())) == ["Hold", "Transact"]
 
 
@@ -718,18 +745,26 @@ def prepared_by(*answers: object) -> Handlers:
     return handlers
 
 
+def arguments_of(work: Any) -> Any:
+    """What a handler will be called with, after its Tx."""
+    return work._arguments
+
+
 def test_a_prepare_stage_runs_outside_after_a_look_for_a_duplicate(room: Room) -> None:
     """Its answer is its own handler's; the others have none."""
     endpoint = endpoint_of(handlers=prepared_by("x", None, "y"))
     played = room.receive(endpoint, (key(),), False, "first", "third", processed())
     assert kinds(played) == ["Hold", "Transact", "Prepare", "Prepare", "Transact"]
     first, third = (step for step in played.steps if isinstance(step, Prepare))
-    assert (first.name, third.name, first.seconds_max) == ("h0", "h2", 20.0)
+    assert (first.name, third.name, first.seconds_max, first.function) == ("h0", "h2", 20.0, print)
+    look = play(played.steps[1].plan(), [None, None])
+    assert look.params("find_event") == [key().columns]
+    assert look.value is False
     assert first.event is third.event
     assert (first.event.id, first.event.received_at, first.event.attempt) == ("evt_1", None, 1)
     plan = play(played.steps[-1].plan(), [("0",), (7, 0, "0"), None, None, None, (7,)])
-    works = [step.work for step in plan.steps if type(step).__name__ == "Run"]
-    assert [work._arguments[1:] for work in works] == [("first",), (), ("third",)]
+    works = [step.work for step in plan.steps if isinstance(step, Run)]
+    assert [arguments_of(work)[1:] for work in works] == [("first",), (), ("third",)]
 
 
 def test_what_is_known_is_not_prepared(room: Room) -> None:
@@ -738,6 +773,9 @@ def test_what_is_known_is_not_prepared(room: Room) -> None:
     played = room.receive(endpoint, (key(),), True, processed())
     assert kinds(played) == ["Hold", "Transact", "Transact"]
     assert played.steps[1].kind is None
+    plan = play(played.steps[2].plan(), [("0",), (7, 0, "0"), None])
+    works = [step.work for step in plan.steps if isinstance(step, Run)]
+    assert [arguments_of(work)[1:] for work in works] == [(None,)]
 
 
 @pytest.mark.parametrize(("verdict", "state"), [(Ignore("why"), State.IGNORED), (GiveUp("why"), State.DEAD)])
@@ -777,3 +815,50 @@ def test_a_body_whose_handlers_cannot_share_a_transaction_goes_one_by_one(room: 
     )
     assert receipt_of(played).outcome is Outcome.PROCESSED
     assert [step.kind for step in played.steps if isinstance(step, Transact)][-2:] == ["sync", "async"]
+    assert room.errors == []
+    failed = HandlerFailedError("x")
+    spoiled = room.receive(
+        endpoint_of(source, handlers=handlers),
+        (key("evt_1"), key("evt_2")),
+        *look,
+        failed,
+        processed("evt_1"),
+        processed("evt_2"),
+    )
+    assert receipt_of(spoiled).status == 200
+    assert room.errors == [("billing", failed)]
+
+
+SOME = Delivery(method="POST", url="/", headers=Headers(), body=BODY, received_at=0.0)
+
+
+@pytest.mark.parametrize(
+    ("mode", "source", "handlers"),
+    [
+        ("queued", FakeSource(), None),
+        ("queued", several("evt_1", "evt_2"), None),
+        ("hybrid", several("evt_1", "evt_2"), None),
+        ("hybrid", FakeSource(), Handlers()),
+    ],
+)
+def test_what_is_run_later_is_recorded_for_the_worker(
+    room: Room, mode: Any, source: FakeSource, handlers: Handlers | None
+) -> None:
+    """Queued, and hybrid where there is nothing to run or several events: one step for all of them."""
+    endpoint = replace(endpoint_of(source, handlers=handlers), mode=mode)
+    events = [each.event_id for each in source.readings if isinstance(each, Identity)]
+    queued = [EventResult(outcome=Outcome.QUEUED, event_id=each, state=State.WAITING) for each in events]
+    played = room.receive(endpoint, tuple(queued))
+    (step,) = played.steps
+    assert isinstance(step, Enqueue)
+    assert [arrival.key for arrival in step.arrivals] == [key(each) for each in events]
+    assert (step.revive, step.to.wait_seconds, step.to.handler_seconds_max) == (False, 4.0, 20.0)
+    assert receipt_of(played).results == tuple(queued)
+
+
+def test_a_hybrid_endpoint_runs_one_event_under_a_lease(room: Room) -> None:
+    """This process takes a lease first; without one nothing is recorded."""
+    played = room.receive(replace(endpoint_of(), mode="hybrid"), StoreUnavailableError("away"))
+    assert kinds(played) == ["Transact"]
+    assert play(played.steps[0].plan(), [None]).params("register_worker")[0]["name"] == "w"
+    assert (receipt_of(played).status, receipt_of(played).reason) == (503, "store_unavailable")

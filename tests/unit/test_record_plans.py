@@ -210,7 +210,7 @@ def test_a_first_copy_that_vanishes_is_no_duplicate() -> None:
     """P-DUP: without a row nobody can say what became of it: come again."""
     played = one(item(handler()), BEFORE, None, None)
     assert isinstance(played.error, KeyBusyError)
-    assert "vanished" in str(played.error)
+    assert str(played.error) == "the first copy of the event vanished while it was looked at"
 
 
 @pytest.mark.parametrize(
@@ -307,6 +307,8 @@ def test_not_yet_leaves_nothing() -> None:
     assert isinstance(played.error, HandlerNotYetError)
     assert played.error.retry_in_seconds == 9
     assert str(played.error) == "no order yet"
+    silent = one(item(handler()), BEFORE, RECORDED, NotYet())
+    assert str(silent.error) == "the handler asked to be run again"
 
 
 ERRORS = [
@@ -347,8 +349,9 @@ def test_a_mark_that_finds_no_row_of_this_transaction_names_the_handlers(sqlstat
     given = item(handler("a"), handler("b"), handler("a"))
     played = one(given, BEFORE, RECORDED, None, None, None, answer)
     assert isinstance(played.error, TransactionEndedError)
-    assert str(played.error).startswith(
-        "a, b committed, rolled back, aborted or made read-only the transaction"
+    assert str(played.error) == (
+        "a, b committed, rolled back, aborted or made read-only the transaction it was given; nothing is applied. "
+        "Leave COMMIT and ROLLBACK to webhook-inbox, and let a database error rise or contain it in a savepoint"
     )
     assert "commit" not in played.names
 

@@ -105,7 +105,8 @@ class Awaitable:
 def test_work_that_is_only_promised_is_refused_on_a_thread(returned: Callable[[], Any]) -> None:
     """P-ONCE: nobody would run it; a coroutine is closed, so that nothing warns of it later."""
     with pytest.raises(
-        HandlerFailedError, match=r"^billing\.book returned a .* that nobody would run; write it as async"
+        HandlerFailedError,
+        match=rf"^billing\.book returned a {returned.__name__} that nobody would run; write it",
     ):
         run(work_of(lambda tx, event: returned()), "sync")
 

@@ -208,12 +208,15 @@ def test_on_a_loop_it_is_to_be_awaited(use: str) -> None:
     tx.check_awaited()
 
 
-def test_every_call_has_to_be_awaited() -> None:
+@pytest.mark.parametrize("other", ["emit", "review", "stale"])
+@pytest.mark.parametrize("use", ["emit", "review", "stale"])
+def test_every_call_has_to_be_awaited(use: str, other: str) -> None:
     """One that was forgotten among others is noticed."""
     session = LoopSession()
     tx = tx_of(session=session)
-    forgotten: Any = tx.emit("Booked", {})
-    asyncio.run(awaited(tx.emit("Booked", {})))
+    arguments: dict[str, tuple[Any, ...]] = {"emit": ("Booked", {}), "review": ("look",), "stale": ("k", 1)}
+    forgotten: Any = getattr(tx, use)(*arguments[use])
+    asyncio.run(awaited(getattr(tx, other)(*arguments[other])))
     with pytest.raises(HandlerFailedError):
         tx.check_awaited()
     asyncio.run(awaited(forgotten))

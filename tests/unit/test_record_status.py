@@ -1,0 +1,74 @@
+"""What is not settled, counted by endpoint and state."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.fixtures.plans import play
+from webhook_inbox.errors import SchemaVersionError
+from webhook_inbox.model.states import State
+from webhook_inbox.protocol.status import STATEMENT_SECONDS_MAX, Backlog, EndpointBacklog, read_backlog
+from webhook_inbox.sql.migrations import migrations
+
+APPLIED = [(step.version, step.name, step.serves_from) for step in migrations("a b")]
+ROWS = [
+    ("billing", "dead", 4, 900.0),
+    ("billing", "retrying", 2, 30.0),
+    ("billing", "waiting", 3, 50.0),
+    ("other", "quarantined", 1, 70.0),
+]
+
+
+def backlog(
+    rows: list[tuple[object, ...]] | None = None, outbox: tuple[object, ...] = (5, 12.5, 6)
+) -> Backlog:
+    """What is read of these rows."""
+    played = play(
+        read_backlog("a b"), [None, (True,), APPLIED, None, None, ROWS if rows is None else rows, outbox]
+    )
+    assert played.names[4:] == ["begin", "status_backlog", "status_outbox", "rollback"]
+    limit = STATEMENT_SECONDS_MAX * 1000
+    assert played.params("begin") == [{"handler_ms": limit, "wait_ms": limit}]
+    assert played.steps[4].seconds_max == STATEMENT_SECONDS_MAX
+    assert '"a b".inbox' in played.steps[5].statement.text
+    assert played.value is not None
+    return played.value
+
+
+def test_events_are_counted_by_endpoint_and_state() -> None:
+    """The age is that of the oldest that is still to be processed, not of one that is dead."""
+    assert backlog() == Backlog(
+        endpoints=(
+            EndpointBacklog(
+                endpoint="billing",
+                counts={State.DEAD: 4, State.RETRYING: 2, State.WAITING: 3},
+                oldest_seconds=50.0,
+            ),
+            EndpointBacklog(endpoint="other", counts={State.QUARANTINED: 1}, oldest_seconds=None),
+        ),
+        outbox_unpublished=5,
+        outbox_oldest_seconds=12.5,
+        reviews_open=6,
+    )
+
+
+def test_counts_are_added_up() -> None:
+    """Over states and endpoints; what is not there counts nothing."""
+    found = backlog()
+    assert found.count(State.WAITING, State.RETRYING) == 5
+    assert found.count(State.DEAD, State.QUARANTINED) == 5
+    assert found.count(State.LEASED) == 0
+    assert found.endpoints[0].count(State.DEAD, State.LEASED) == 4
+    assert found.unprocessed == 5
+
+
+def test_where_everything_is_settled_there_is_nothing_to_tell() -> None:
+    """No endpoint, no age."""
+    empty = backlog([], (0, None, 0))
+    assert (empty.endpoints, empty.unprocessed, empty.outbox_oldest_seconds) == ((), 0, None)
+
+
+def test_a_schema_that_cannot_be_served_is_not_counted() -> None:
+    """It is refused first."""
+    with pytest.raises(SchemaVersionError):
+        raise play(read_backlog("a b"), [None, (False,)]).error or AssertionError
