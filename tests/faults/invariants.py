@@ -97,11 +97,12 @@ def check_ledger(
 
 def await_no_transaction(connection: psycopg.Connection[Any]) -> None:
     """Wait until no session of the receiver's is inside a transaction; one that stays there is a failure (I3)."""
-    eventually(
-        lambda: connection.execute(_OPEN, (APPLICATION,)).fetchone() == (0,),
-        what="no session of the receiver's is inside a transaction",
-        seconds=10,
-    )
+
+    def none_open() -> bool:
+        connection.rollback()  # within a transaction, pg_stat_activity shows again what it showed at first
+        return connection.execute(_OPEN, (APPLICATION,)).fetchone() == (0,)
+
+    eventually(none_open, what="no session of the receiver's is inside a transaction", seconds=10)
 
 
 def one_row(connection: psycopg.Connection[Any], statement: str, *params: object) -> Any:
