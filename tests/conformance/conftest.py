@@ -32,6 +32,14 @@ def open_bench(request: pytest.FixtureRequest) -> Iterator[OpenBench]:
         bench.close()
 
 
+@pytest.fixture(autouse=True)
+def _the_pool_has_nothing_to_mend(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """See that drivers give connections back idle: psycopg's pool mends one that is not, and warns."""
+    yield
+    mended = [record.message for when in ("setup", "call") for record in caplog.get_records(when)]
+    assert not [message for message in mended if "returned connection" in message]
+
+
 @pytest.fixture
 def effects(database: str) -> Iterator[psycopg.Connection[Any]]:
     """A connection that sees what was committed; ``effect`` is the user's own table."""

@@ -9,6 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from tests.conformance.conftest import OpenBench
 from tests.fixtures.drivers import BEGIN, Bench, Script, statement
 from webhook_inbox.errors import StatementError
 from webhook_inbox.model.steering import GiveUp, Ignore, NotYet, Steering
@@ -170,6 +171,24 @@ def test_a_plan_that_ends_with_its_transaction_open_is_rolled_back(
         "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'webhook-inbox' AND state <> 'idle'"
     )
     assert effects.execute(idle).fetchone() == (0,)
+
+
+@pytest.mark.parametrize("plan", [leaves_open, raises_midway, raises_out_of_a_failed_statement])
+def test_a_connection_outlives_a_plan_that_failed(
+    open_bench: OpenBench, database: str, effects: psycopg.Connection[Any], plan: Any
+) -> None:
+    """It is rolled back, not thrown away: failing events must not cost a new session each."""
+    bench = open_bench(database, connections_max=1)
+
+    def session() -> Plan[int]:
+        row = yield Begin(statement("SELECT pg_backend_pid()"))
+        yield Rollback()
+        return int(row[0])
+
+    before = bench.run(session)
+    with suppress(StatementError):
+        bench.run(plan)
+    assert bench.run(session) == before
 
 
 def test_a_plan_can_handle_a_steps_error(bench: Bench) -> None:
