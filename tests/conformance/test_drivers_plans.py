@@ -167,7 +167,10 @@ def test_a_plan_that_ends_with_its_transaction_open_is_rolled_back(
         with suppress(StatementError):
             bench.run(plan)
     assert rows(effects) == []
-    idle = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'webhook-inbox' AND state <> 'idle'"
+    idle = (
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "
+        "AND application_name = 'webhook-inbox' AND state <> 'idle'"
+    )
     assert effects.execute(idle).fetchone() == (0,)
 
 
