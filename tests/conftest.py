@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 
 pytest_plugins = [
     "tests.fixtures.cli",
@@ -24,3 +25,7 @@ if (
     and os.environ.get("CI") != "true"
 ):
     collect_ignore.append("faults/test_worker_pgbouncer.py")
+
+# A suite that runs in the background finds Ctrl-C ignored, and so would all its children: but what it does is tested.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
