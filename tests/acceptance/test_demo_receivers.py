@@ -152,7 +152,11 @@ def test_ours_owes_nothing_to_the_ledgers_key(stage: Stage) -> None:
     assert not result.ok, "a doubled payment of ours must fail the story"
 
 
-@pytest.mark.parametrize("forged", [None, "t=1,v1=00", "nonsense", f"t={int(time.time())},v1={'0' * 64}"])
+@pytest.mark.parametrize(
+    "forged",
+    [None, "t=1,v1=00", "nonsense", f"t={int(time.time())},v1={'0' * 64}"],
+    ids=["absent", "old", "nonsense", "of now"],  # by name: every process must collect the same tests
+)
 def test_every_receiver_refuses_what_stripe_did_not_sign(
     stage: Stage, forged: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
