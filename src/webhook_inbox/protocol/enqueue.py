@@ -50,7 +50,8 @@ def enqueue(
     """
     first_of = {arrival.key: arrival for arrival in reversed(arrivals)}
     yield to.begin
-    rows: list[Row] = yield All(to.sql.record_events, _columns(list(first_of.values()), to))
+    firsts = [arrival for arrival in arrivals if first_of[arrival.key] is arrival]  # in order of arrival
+    rows: list[Row] = yield All(to.sql.record_events, _columns(firsts, to))
     new = {_key(row) for row in rows}
     results = []
     for arrival in arrivals:
