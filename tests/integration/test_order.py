@@ -360,8 +360,12 @@ def test_prepare_runs_outside_of_any_transaction(kind: str, database: str) -> No
         else:
 
             async def look_async(event: Any) -> str:
-                await asyncio.sleep(0.01)
-                return look(event)
+                before = open_ones()
+                await asyncio.sleep(
+                    0.3
+                )  # a loop that stands still would hold what the worker has begun beside this
+                lasting.append(before & open_ones())
+                return f"fetched {event.id} {event.attempt}"
 
             @box.billing.on("invoice.paid", prepare=look_async)
             async def book_async(tx: Any, event: Any, fetched: str) -> None:
