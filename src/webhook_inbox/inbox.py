@@ -11,6 +11,7 @@ from typing import Unpack
 
 from webhook_inbox.endpoint import Endpoint
 from webhook_inbox.errors import ConfigurationError
+from webhook_inbox.http.answer import closing
 from webhook_inbox.http.asgi import AsgiReceiver
 from webhook_inbox.http.ops import OpsApp
 from webhook_inbox.http.request import HttpRequest, read_request
@@ -38,7 +39,7 @@ from webhook_inbox.runtime.database import Database, Drivers, drivers_for
 from webhook_inbox.runtime.hooks import DeadHook, ErrorHook, Hooks
 from webhook_inbox.runtime.service import Service
 from webhook_inbox.sources.source import Source
-from webhook_inbox.telemetry.registry import Metrics
+from webhook_inbox.telemetry.registry import UNKNOWN_ENDPOINT, Metrics
 from webhook_inbox.telemetry.results import log_result
 
 
@@ -262,11 +263,13 @@ class Inbox:
 
         Raises:
             BodyConsumedError: The framework has read the body already.
-            ConfigurationError: There is no such endpoint.
+            ConfigurationError: *endpoint* names none; where the path names none, the receipt is a 404.
         """
         plan = self._known(endpoint) if endpoint is not None else self._meant(request)
         if plan is None:  # the path decides, and a stranger may have chosen it (P-CALM)
-            return answers.unknown_endpoint(str(request.scope["path"]).rstrip("/").rpartition("/")[2])
+            refusal = answers.unknown_endpoint(str(request.scope["path"]).rstrip("/").rpartition("/")[2])
+            self._metrics.count(UNKNOWN_ENDPOINT, refusal)
+            return closing(refusal, request.scope)
         read = await read_request(request, plan)
         if isinstance(read, Receipt):
             self._metrics.count(plan.name, read)

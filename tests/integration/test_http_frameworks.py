@@ -21,8 +21,9 @@ from starlette.routing import Mount, Route
 
 from tests.fixtures.http_servers import signed
 from webhook_inbox import Event, Inbox, Tx
-from webhook_inbox.errors import BodyConsumedError
+from webhook_inbox.errors import BodyConsumedError, ConfigurationError
 from webhook_inbox.sources import Stripe
+from webhook_inbox.telemetry.registry import UNKNOWN_ENDPOINT
 
 SECRET = "whsec_fake_frameworks_0000"
 LIMIT = 2_000
@@ -263,6 +264,49 @@ def test_a_route_has_the_same_limits(inbox: Inbox, database: str) -> None:
     assert (packed.status_code, packed.json()["reason"]) == (415, "content_encoding")
     labels = {"endpoint": "billing", "reason": "body_too_large"}
     assert inbox.metrics.registry.get_sample_value("webhook_inbox_rejections_total", labels) == 1
+    assert stored(database) == []
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/hooks/nobody",
+        "/hooks/Billing",
+        "/hooks/billing.",
+        "/hooks/%00",
+        "/hooks/%F0%9F%98%80",
+        "/hooks/",
+        "/",
+    ],
+)
+def test_a_route_whose_path_names_no_endpoint_hears_404_and_never_an_exception(
+    inbox: Inbox, database: str, path: str
+) -> None:
+    """A stranger chooses the path: a receipt as any other, counted, its body unread, and no name told (P-CALM)."""
+    inbox.endpoint("orders", Stripe(SECRET), mode="inline")
+
+    async def hook(request: Request) -> Response:
+        receipt = await inbox.receive_request(request)
+        return Response(receipt.body, receipt.status, dict(receipt.headers))
+
+    answered = post(Starlette(routes=[Route("/{path:path}", hook, methods=["POST"])]), inbox, path)
+    assert (answered.status_code, answered.json()["reason"]) == (404, "unknown_endpoint")
+    assert answered.headers["connection"] == "close"
+    assert "orders" not in answered.text
+    labels = {"endpoint": UNKNOWN_ENDPOINT, "reason": "unknown_endpoint"}
+    assert inbox.metrics.registry.get_sample_value("webhook_inbox_rejections_total", labels) == 1
+    assert stored(database) == []
+
+
+def test_a_route_that_names_an_endpoint_that_nobody_opened_is_told_so(inbox: Inbox, database: str) -> None:
+    """The name is the application's own: a mistake in it is an exception with the remedy, not a stranger's 404."""
+
+    async def hook(request: Request) -> Response:
+        with pytest.raises(ConfigurationError, match=r"inbox\.endpoint\('bilings'"):
+            await inbox.receive_request(request, endpoint="bilings")
+        return Response(status_code=204)
+
+    assert post(Starlette(routes=[Route("/b", hook, methods=["POST"])]), inbox, "/b").status_code == 204
     assert stored(database) == []
 
 
