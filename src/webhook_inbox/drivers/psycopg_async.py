@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any, TypeVar, assert_never
+from typing import Any, TypeVar
 
 import psycopg
 from psycopg import IsolationLevel
@@ -15,6 +15,7 @@ from psycopg.rows import tuple_row
 from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
 
 from webhook_inbox.drivers.failures import caused_by, handler_error, store_error
+from webhook_inbox.drivers.psycopg_flight import fly
 from webhook_inbox.drivers.psycopg_settings import (
     CLOSE_SECONDS_MAX,
     STALE_POOL_SQLSTATES,
@@ -23,27 +24,12 @@ from webhook_inbox.drivers.psycopg_settings import (
 )
 from webhook_inbox.drivers.psycopg_state import ended_by, lost, unfit
 from webhook_inbox.drivers.silence import Wait, Watch
-from webhook_inbox.drivers.walk import NotBegunError, Walk, command_text, too_long
+from webhook_inbox.drivers.walk import NotBegunError, Walk, too_long
 from webhook_inbox.errors import InboxError, StoreUnavailableError, TransactionEndedError
 from webhook_inbox.model.settings import Settings
 from webhook_inbox.model.steering import STEERING, Steering
 from webhook_inbox.protocol.probe import Probe, no_probe
-from webhook_inbox.protocol.steps import (
-    All,
-    Begin,
-    Commit,
-    One,
-    Params,
-    Plan,
-    Release,
-    Rollback,
-    RollbackTo,
-    Row,
-    Run,
-    Savepoint,
-    Script,
-    Step,
-)
+from webhook_inbox.protocol.steps import Params, Plan, Rollback, Row, Run, Script, Step, Together
 from webhook_inbox.sql.statements import Statement
 
 T = TypeVar("T")
@@ -105,23 +91,19 @@ class AsyncPsycopgRunner:
 
     async def _perform(self, step: Step) -> object:
         match step:
-            case Begin(statement, params):
-                row = await (await _execute(self._conn, statement, params)).fetchone()
-                self.began = True
-                return row
-            case One(statement, params):
-                return await (await _execute(self._conn, statement, params)).fetchone()
-            case All(statement, params):
-                return await (await _execute(self._conn, statement, params)).fetchall()
             case Run():
                 return await self._run_handler(step)
-            case Commit():
-                await self._commit()
-            case Script() | Savepoint() | RollbackTo() | Release() | Rollback():
-                await self._command(command_text(step))
+            case Script(_, text):
+                await self._script(text)
+                return None
+            case Together(steps):
+                results = await self._conn.wait(fly(self._conn, steps))
+                self.began = True
+                return results
             case _:
-                assert_never(step)
-        return None
+                (result,) = await self._conn.wait(fly(self._conn, (step,)))
+                self.began = True
+                return result
 
     async def _run_handler(self, step: Run) -> Steering | None:
         started = time.monotonic()
@@ -145,29 +127,18 @@ class AsyncPsycopgRunner:
             raise too_long(step)  # it never gave the loop a chance to stop it, or ignored the attempt
         return None
 
-    async def _commit(self) -> None:
-        # psycopg would open a transaction for the COMMIT if there were none, and the server would confirm that one.
-        # A pipeline of the handler's that is still open would hold the server's answer back.
-        if unfit(self._conn) or self._conn.info.transaction_status is not TransactionStatus.INTRANS:
-            raise TransactionEndedError("there is no healthy transaction to commit")
-        tag = await self._command("COMMIT")
-        if tag != "COMMIT":
-            raise TransactionEndedError(f"the server answered {tag} to COMMIT")
-
-    async def _command(self, text: str) -> str | None:
+    async def _script(self, text: str) -> None:
         async with psycopg.AsyncCursor(self._conn, row_factory=tuple_row) as cursor:
             await cursor.execute(text)
-            return cursor.statusmessage
 
     async def _leave(self) -> None:
-        if self._conn.closed:
+        if unfit(self._conn):
+            await self._conn.close()
+        if self._conn.closed or self._conn.info.transaction_status is TransactionStatus.IDLE:
             return
         try:
-            if self._conn.info.transaction_status is not TransactionStatus.IDLE:
-                await self._command("ROLLBACK")
+            await self._conn.wait(fly(self._conn, (Rollback(),)))
         except psycopg.Error:
-            await self._conn.close()
-        if unfit(self._conn):
             await self._conn.close()
 
 

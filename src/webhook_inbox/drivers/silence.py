@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Protocol
 
-from webhook_inbox.protocol.steps import Begin, Run, Step
+from webhook_inbox.protocol.steps import Begin, Run, Step, parts
 
 SILENCE_SECONDS = 2.0
 _LOOK_SECONDS = 0.25
@@ -61,9 +61,10 @@ class Wait:
 
     def expect(self, step: Step) -> None:
         """Expect the end of *step* within the time that its transaction's ``Begin`` allows, and ``SILENCE_SECONDS``."""
-        if isinstance(step, Begin):
-            self._step_seconds_max = step.seconds_max
-        self._in_handler = isinstance(step, Run)
+        for part in parts(step):
+            if isinstance(part, Begin):
+                self._step_seconds_max = part.seconds_max
+        self._in_handler = isinstance(parts(step)[-1], Run)
         seconds = self._step_seconds_max
         self._deadline = None if seconds is None else time.monotonic() + seconds + SILENCE_SECONDS
 

@@ -8,14 +8,15 @@ from typing import Generic, TypeVar, assert_never, cast
 from webhook_inbox.errors import HandlerFailedError, HandlerTimeoutError, InboxError, StoreUnavailableError
 from webhook_inbox.protocol.probe import Probe
 from webhook_inbox.protocol.steps import (
+    Commit,
     Plan,
     Release,
     Rollback,
     RollbackTo,
     Run,
     Savepoint,
-    Script,
     Step,
+    parts,
     step_name,
 )
 
@@ -31,13 +32,13 @@ class Walk(Generic[T]):
         probe: Told ``<plan>.<step>.before`` and ``.after`` of each step.
     """
 
-    __slots__ = ("_error", "_name", "_plan", "_point", "_probe", "_result", "_value")
+    __slots__ = ("_error", "_name", "_plan", "_points", "_probe", "_result", "_value")
 
     def __init__(self, plan: Plan[T], *, probe: Probe) -> None:
         self._plan = plan
         self._probe = probe
         self._name = getattr(plan, "__name__", "plan")
-        self._point = ""
+        self._points: tuple[str, ...] = ()
         self._result: object = None
         self._error: InboxError | None = None
         self._value: T | None = None
@@ -49,16 +50,17 @@ class Walk(Generic[T]):
         Raises:
             InboxError: Whatever the plan raises, for instance the error of a step that it does not handle.
         """
-        if self._point:
-            self._probe(f"{self._point}.after")
+        for point in self._points:
+            self._probe(f"{point}.after")
         result, error, self._result, self._error = self._result, self._error, None, None
         try:
             step = self._plan.send(result) if error is None else self._plan.throw(error)
         except StopIteration as stop:
             self._value = stop.value
             return None
-        self._point = f"{self._name}.{step_name(step)}"
-        self._probe(f"{self._point}.before")
+        self._points = tuple(f"{self._name}.{step_name(part)}" for part in parts(step))
+        for point in self._points:
+            self._probe(f"{point}.before")
         return step
 
     def succeeded(self, result: object) -> None:
@@ -87,19 +89,19 @@ class NotBegunError(Exception):
         self.reason = reason
 
 
-def command_text(step: Script | Savepoint | RollbackTo | Release | Rollback) -> str:
-    """Give the SQL of a step that has neither parameters nor a result."""
+def commands(step: Savepoint | RollbackTo | Release | Commit | Rollback) -> tuple[str, ...]:
+    """Give the SQL of a step that has neither parameters nor a result, one text a statement."""
     match step:
-        case Script(_, text):
-            return text
         case Savepoint():
-            return "SAVEPOINT webhook_inbox"
+            return ("SAVEPOINT webhook_inbox",)
         case RollbackTo():
-            return "ROLLBACK TO SAVEPOINT webhook_inbox; RELEASE SAVEPOINT webhook_inbox"
+            return ("ROLLBACK TO SAVEPOINT webhook_inbox", "RELEASE SAVEPOINT webhook_inbox")
         case Release():
-            return "RELEASE SAVEPOINT webhook_inbox"
+            return ("RELEASE SAVEPOINT webhook_inbox",)
+        case Commit():
+            return ("COMMIT",)
         case Rollback():
-            return "ROLLBACK"
+            return ("ROLLBACK",)
         case _:
             assert_never(step)
 

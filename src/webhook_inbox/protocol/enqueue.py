@@ -23,7 +23,7 @@ from webhook_inbox.model.receipt import EventResult
 from webhook_inbox.model.states import Outcome, State
 from webhook_inbox.protocol.record import duplicate_of
 from webhook_inbox.protocol.recording import Recording, outcome_of, record_params
-from webhook_inbox.protocol.steps import All, Commit, One, Plan, Rollback, Row
+from webhook_inbox.protocol.steps import All, Commit, One, Plan, Rollback, Row, Together
 
 # A batch waits this long for a key that is in flight elsewhere; then each row waits for itself.
 BATCH_WAIT_SECONDS = 0.2
@@ -49,18 +49,16 @@ def enqueue(
     Promises: P-ACK, P-DUP, P-STATE.
     """
     first_of = {arrival.key: arrival for arrival in reversed(arrivals)}
-    yield to.begin
     firsts = [arrival for arrival in arrivals if first_of[arrival.key] is arrival]  # in order of arrival
-    rows: list[Row] = yield All(to.sql.record_events, _columns(firsts, to))
+    rows: list[Row]
+    _, rows, _ = yield Together((to.begin, All(to.sql.record_events, _columns(firsts, to)), Commit()))
     new = {_key(row) for row in rows}
-    results = []
-    for arrival in arrivals:
-        if arrival.key in new and first_of[arrival.key] is arrival:
-            results.append(_recorded(arrival))
-        else:
-            results.append((yield from _duplicate(arrival, to, revive)))
-    yield Commit()
-    return tuple(results)
+    known = [arrival for arrival in arrivals if not (arrival.key in new and first_of[arrival.key] is arrival)]
+    duplicates = iter((yield from _duplicates(known, to, revive)) if known else ())
+    return tuple(
+        _recorded(arrival) if arrival.key in new and first_of[arrival.key] is arrival else next(duplicates)
+        for arrival in arrivals
+    )
 
 
 def is_known(arrival: Arrival, to: Recording) -> Plan[bool]:
@@ -87,7 +85,7 @@ def record_leased(
     Promises: P-ACK, P-DUP, P-COUNT, P-STATE.
     """
     yield to.begin
-    params = {**record_params(arrival, open_=False), "wait_ms": to.wait_ms, "worker_id": worker_id}
+    params = {**record_params(arrival, effect=False), "wait_ms": to.wait_ms, "worker_id": worker_id}
     recorded = yield One(to.sql.record_leased, params)
     if recorded is None:
         result = yield from _duplicate(arrival, to, frozenset({arrival.key.endpoint} if revive else ()))
@@ -105,6 +103,17 @@ def record_leased(
         solitary=False,
         order_key=None,
     )
+
+
+def _duplicates(
+    arrivals: Sequence[Arrival], to: Recording, revive: frozenset[str]
+) -> Plan[list[EventResult]]:
+    yield to.begin
+    results = []
+    for arrival in arrivals:
+        results.append((yield from _duplicate(arrival, to, revive)))
+    yield Commit()
+    return results
 
 
 def _duplicate(arrival: Arrival, to: Recording, revive: frozenset[str]) -> Plan[EventResult]:

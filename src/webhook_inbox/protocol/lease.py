@@ -18,7 +18,7 @@ renewal that succeeded
 was *begun*: it trusts its lease from there for ``lease_seconds``, never from the answer.
 
 *Who loses.* A claim is lost when somebody has raised the token, or when the reaper has taken the event back.
-The loser finds no row at ``open_claimed`` or ``settle_claimed`` and rolls back (P-FENCE). A worker that is
+The loser finds no row at ``settle_claimed`` and rolls back (P-FENCE). A worker that is
 stopped inside a transaction keeps its row lock, so nobody takes its event over until the server's idle limit
 ends that session; then its transaction cannot commit.
 
@@ -36,7 +36,7 @@ from dataclasses import dataclass
 from webhook_inbox.errors import InboxError, StoreUnavailableError
 from webhook_inbox.model.claim import Claim, WorkerId
 from webhook_inbox.model.states import State
-from webhook_inbox.protocol.steps import All, Begin, Commit, One, Plan, Rollback, Row
+from webhook_inbox.protocol.steps import All, Begin, Commit, One, Plan, Rollback, Row, Together
 from webhook_inbox.sql.migrations import PARTITION_DAYS_AHEAD
 from webhook_inbox.sql.statements import Statements
 
@@ -124,16 +124,14 @@ def claim(wanted: Sequence[Wanted], worker_id: WorkerId, sql: Statements) -> Pla
 
     Concurrency: Any number of workers; rows that another holds are skipped, not waited for.
     """
-    yield _begin(sql)
-    rows: list[Row] = yield All(
-        sql.claim_events,
-        {
-            "endpoints": [each.endpoint for each in wanted],
-            "limits": [each.limit for each in wanted],
-            "hold_seconds": [each.hold_seconds for each in wanted],
-            "worker_id": worker_id,
-        },
-    )
+    params = {
+        "endpoints": [each.endpoint for each in wanted],
+        "limits": [each.limit for each in wanted],
+        "hold_seconds": [each.hold_seconds for each in wanted],
+        "worker_id": worker_id,
+    }
+    rows: list[Row]
+    _, rows = yield Together((_begin(sql), All(sql.claim_events, params)))
     if not rows:
         yield Rollback()
         return ()

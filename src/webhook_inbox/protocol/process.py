@@ -4,10 +4,10 @@ Process claimed events: the worker's transactions, as plans.
     claim                          claim count and attempt raised, committed before any work (P-COUNT)
     BEGIN
       lock_order_key               only where the endpoint asked for order: one event of a key at a time
-      open_claimed                 no row back: the claim is no longer ours (P-FENCE)
+      settle_claimed               locks and marks; no row back: the claim is no longer ours (P-FENCE)
       the handlers                 the user's tables, tx.emit, tx.review
-      settle_claimed               the last write, and under the token once more
-    COMMIT                         believed only if it is the transaction that was begun (P-ONCE)
+      seal_effect                  fails where a handler ended the transaction it was given
+    COMMIT                         refused by the server unless sealed; believed only by its tag (P-ONCE)
 
 A failure rolls back and raises; ``fail`` then records it in a transaction of its own, guarded by the token,
 so that the history survives the rollback and a worker that was overtaken changes nothing. Events of a batch
@@ -46,9 +46,11 @@ from webhook_inbox.protocol.steps import (
     Row,
     Run,
     Savepoint,
+    Step,
+    Together,
 )
 from webhook_inbox.protocol.tx import Review, review_params
-from webhook_inbox.protocol.work import HandlerWork, Subject, not_yet, run_handlers, settle_last
+from webhook_inbox.protocol.work import HandlerWork, Subject, commit_effect, not_yet, run_handlers
 from webhook_inbox.sql.statements import Statements
 
 # A batch commits what it has after this long, so that a slow event does not hold its mates' effects back.
@@ -126,17 +128,17 @@ def process(work: Work, to: Processing) -> Plan[RunOutcome]:
 
     Promises: P-FENCE, P-ONCE.
     """
-    before = yield to.begin
-    if not (yield from _open(work.claim, before[0], to)):
+    marked = (yield Together((to.begin, *_take(work, to))))[-1]
+    if marked is None:
         yield Rollback()
         return RunOutcome.LEASE_LOST
     steering, reviews = yield from _run(work, to)
     if isinstance(steering, NotYet):
         raise not_yet(steering)
     if steering is None:
-        yield from _settle(work, State.PROCESSED if work.handlers else State.IGNORED, _no_handler(work), to)
-        yield Commit()
-        return RunOutcome.PROCESSED if work.handlers else RunOutcome.IGNORED
+        yield from _drop_body(work, to)
+        yield from commit_effect(_sealable(work, marked), work.handlers, to.sql)
+        return _ran(work)
     yield Rollback()
     return (yield from settle_steered(work, steering, reviews, to))
 
@@ -158,15 +160,19 @@ def process_batch(batch: Sequence[Work], to: Processing) -> Plan[tuple[RunOutcom
     Promises: P-FENCE, P-ONCE, P-FLOW.
     """
     to = replace(to, wait_seconds=min(to.wait_seconds, BATCH_WAIT_SECONDS))
-    before = yield to.begin
     ends_at = time.monotonic() + BATCH_SECONDS_MAX
     outcomes: list[RunOutcome | HandlerError] = []
+    marked: list[tuple[int, str]] = []
+    before: tuple[Step, ...] = (to.begin,)
     for work in batch:
-        if time.monotonic() > ends_at:
-            outcomes.append(RunOutcome.NOT_RUN)
+        if before == (to.begin,) or time.monotonic() <= ends_at:
+            outcome, before = yield from _process_within(work, before, marked, to)
         else:
-            outcomes.append((yield from _process_within(work, before[0], to)))
-    yield Commit()
+            outcome = RunOutcome.NOT_RUN
+        outcomes.append(outcome)
+    if before:
+        yield Together(before)
+    yield from commit_effect(marked, [handler for work in batch for handler in work.handlers], to.sql)
     return tuple(outcomes)
 
 
@@ -183,22 +189,28 @@ def process_set(handler: Handler, claims: Sequence[Claim], to: Processing) -> Pl
 
     Promises: P-FENCE, P-ONCE.
     """
-    before = yield to.begin
-    held: list[Claim] = []
-    for claim in claims:
-        if (yield from _open(claim, before[0], to)):
-            held.append(claim)
+    ordered = sorted(claims, key=lambda claim: claim.id)
+    params = {
+        "ids": [claim.id for claim in ordered],
+        "tokens": [claim.token for claim in ordered],
+        "worker_id": claims[0].worker_id,
+        "wait_ms": to.wait_ms,
+    }
+    _, rows = yield Together((to.begin, All(to.sql.settle_set, params)))
+    transactions = {row[0]: row[1] for row in rows}
+    held = [claim for claim in claims if claim.id in transactions]
     if held:
-        works = [Work(claim, (handler,)) for claim in held]
         events = {claim.event.key: (claim.event, claim.id) for claim in held}
         work = HandlerWork(handler, ([claim.event for claim in held],), events, to.sql)
         steering = yield Run(handler.name, work, to.handler_seconds_max)
         if steering is not None:
             raise HandlerNotYetError("the events of a set run one by one", retry_in_seconds=0.001)
-        for each in works:
-            yield from _settle(each, State.PROCESSED, None, to)
-    yield Commit()
-    return tuple(RunOutcome.PROCESSED if claim in held else RunOutcome.LEASE_LOST for claim in claims)
+        for claim in held:
+            yield from _drop_body(Work(claim, (handler,)), to)
+    yield from commit_effect(list(transactions.items()), (handler,), to.sql)
+    return tuple(
+        RunOutcome.PROCESSED if claim.id in transactions else RunOutcome.LEASE_LOST for claim in claims
+    )
 
 
 def fail(
@@ -273,24 +285,24 @@ def give_back(
     return frozenset(row[0] for row in rows)
 
 
-def _process_within(work: Work, lock_timeout: str, to: Processing) -> Plan[RunOutcome | HandlerError]:
-    yield Savepoint()
+def _process_within(
+    work: Work, before: tuple[Step, ...], marked: list[tuple[int, str]], to: Processing
+) -> Plan[tuple[RunOutcome | HandlerError, tuple[Step, ...]]]:
+    """Run one of a batch, after the steps *before*; give its outcome, and the steps that come before the next."""
     try:
-        if not (yield from _open(work.claim, lock_timeout, to)):
-            yield Release()
-            return RunOutcome.LEASE_LOST
+        row = (yield Together((*before, Savepoint(), *_take(work, to))))[-1]
     except KeyBusyError:  # somebody has locked its row: it waits by itself, not here
         yield RollbackTo()
-        return RunOutcome.NOT_RUN
+        return RunOutcome.NOT_RUN, ()
+    if row is None:
+        return RunOutcome.LEASE_LOST, (Release(),)
+    met: RunOutcome | HandlerError = RunOutcome.NOT_RUN
     try:
         steering, _ = yield from _run(work, to)
         if steering is None:
-            yield from _settle(
-                work, State.PROCESSED if work.handlers else State.IGNORED, _no_handler(work), to
-            )
-            yield Release()
-            return RunOutcome.PROCESSED if work.handlers else RunOutcome.IGNORED
-        met: RunOutcome | HandlerError = RunOutcome.NOT_RUN
+            yield from _drop_body(work, to)
+            marked += _sealable(work, row)
+            return _ran(work), (Release(),)
         if isinstance(steering, NotYet):
             met = not_yet(steering)
     except (TransactionEndedError, HandlerTimeoutError):
@@ -298,15 +310,34 @@ def _process_within(work: Work, lock_timeout: str, to: Processing) -> Plan[RunOu
     except HandlerError as error:
         met = error
     yield RollbackTo()
-    return met
+    return met, ()
 
 
-def _open(claim: Claim, lock_timeout: str, to: Processing) -> Plan[bool]:
-    if claim.order_key is not None:
-        key = {"endpoint": claim.event.endpoint, "order_key": claim.order_key}
-        yield One(to.sql.lock_order_key, {**key, "wait_ms": to.wait_ms})
-    waits = {"wait_ms": to.wait_ms, "lock_timeout": lock_timeout}
-    return (yield One(to.sql.open_claimed, {**claim.fence, **waits})) is not None
+def _take(work: Work, to: Processing) -> tuple[One, ...]:
+    """Give the steps that lock the row of *work* and mark it, a turn at its order key before that."""
+    state = State.PROCESSED if work.handlers else State.IGNORED
+    reason = None if work.handlers else f"no handler for {work.claim.event.type}"
+    return *_turn(work.claim, to), _settle(work.claim, state, reason, to)
+
+
+def _turn(claim: Claim, to: Processing) -> tuple[One, ...]:
+    if claim.order_key is None:
+        return ()
+    key = {"endpoint": claim.event.endpoint, "order_key": claim.order_key, "wait_ms": to.wait_ms}
+    return (One(to.sql.lock_order_key, key),)
+
+
+def _settle(claim: Claim, state: State, reason: str | None, to: Processing) -> One:
+    params = {**claim.fence, "state": state, "last_error": reason, "wait_ms": to.wait_ms}
+    return One(to.sql.settle_claimed, params)
+
+
+def _sealable(work: Work, row: Row) -> list[tuple[int, str]]:
+    return [(work.claim.id, row[0])] if work.handlers else []
+
+
+def _ran(work: Work) -> RunOutcome:
+    return RunOutcome.PROCESSED if work.handlers else RunOutcome.IGNORED
 
 
 def _run(work: Work, to: Processing) -> Plan[tuple[Steering | None, tuple[Review, ...]]]:
@@ -315,10 +346,8 @@ def _run(work: Work, to: Processing) -> Plan[tuple[Steering | None, tuple[Review
     return (yield from run_handlers(subject, seconds_max=to.handler_seconds_max, sql=to.sql))
 
 
-def _settle(work: Work, state: State, reason: str | None, to: Processing) -> Plan[None]:
-    params = {"id": work.claim.id, "token": work.claim.token, "state": state, "last_error": reason}
-    yield from settle_last(One(to.sql.settle_claimed, params), work.handlers)
-    if state is State.PROCESSED and not to.keep_body:
+def _drop_body(work: Work, to: Processing) -> Plan[None]:
+    if work.handlers and not to.keep_body:
         yield One(to.sql.drop_body, {"id": work.claim.id, "received_at": work.claim.event.received_at})
 
 
@@ -326,20 +355,15 @@ def settle_steered(
     work: Work, steering: Steering, reviews: tuple[Review, ...], to: Processing
 ) -> Plan[RunOutcome]:
     """Record a handler's verdict without its writes, in a transaction of its own and under the token once more."""
-    before = yield to.begin
-    if not (yield from _open(work.claim, before[0], to)):
+    state = State.DEAD if isinstance(steering, GiveUp) else State.IGNORED
+    settle = _settle(work.claim, state, steering.reason, to)
+    if (yield Together((to.begin, *_turn(work.claim, to), settle)))[-1] is None:
         yield Rollback()
         return RunOutcome.LEASE_LOST
     for review in reviews:
         yield One(to.sql.insert_review, review_params(review, work.claim.event, work.claim.id))
-    state = State.DEAD if isinstance(steering, GiveUp) else State.IGNORED
-    yield from _settle(work, state, steering.reason, to)
     yield Commit()
     return RunOutcome(state)
-
-
-def _no_handler(work: Work) -> str | None:
-    return None if work.handlers else f"no handler for {work.claim.event.type}"
 
 
 def _attempt(

@@ -2,10 +2,10 @@
 Record events inline: the heart of the product, as plans.
 
     BEGIN
-      record_event          no row back: the unique key's own verdict, a duplicate (P-DUP)
+      record_event          with its mark; no row back: the unique key's own verdict, a duplicate (P-DUP)
       the handlers          the user's tables, tx.emit, tx.review
-      mark_processed        the last write; no row back: the handler ended the transaction it was given (P-ONCE)
-    COMMIT                  and only now 2xx (P-ACK)
+      seal_effect           fails where a handler ended the transaction it was given (P-ONCE)
+    COMMIT                  refused by the server unless sealed; and only now 2xx (P-ACK)
 
 A failure anywhere raises out of the plan, and the driver rolls back: nothing is stored, the sender hears 5xx,
 and its redelivery is the retry. A handler that raises Ignore or GiveUp rolls back too; its verdict and its
@@ -25,7 +25,6 @@ from typing import assert_never
 
 from webhook_inbox.errors import (
     HandlerError,
-    HandlerFailedError,
     HandlerNotYetError,
     KeyBusyError,
     StatementError,
@@ -45,9 +44,19 @@ from webhook_inbox.protocol.recording import (
     sort_key,
     unavailable_result,
 )
-from webhook_inbox.protocol.steps import Commit, One, Plan, Release, Rollback, RollbackTo, Row, Savepoint
+from webhook_inbox.protocol.steps import (
+    Commit,
+    One,
+    Plan,
+    Release,
+    Rollback,
+    RollbackTo,
+    Row,
+    Savepoint,
+    Together,
+)
 from webhook_inbox.protocol.tx import Review, review_params
-from webhook_inbox.protocol.work import Subject, names, not_yet, run_handlers, settle_last
+from webhook_inbox.protocol.work import Subject, commit_effect, names, not_yet, run_handlers
 
 # After one key of a body was busy, its mates are held by the same rival, most likely.
 _NEXT_WAIT_SECONDS_MAX = 0.05
@@ -67,8 +76,7 @@ def record_one(item: Item, to: Recording) -> Plan[EventResult]:
     Concurrency: Waits for a rival that holds the same key, up to ``wait_seconds``; then KeyBusyError.
     Promises: P-ACK, P-DUP, P-ONCE, P-STATE.
     """
-    before = yield to.begin
-    recorded = yield to.record(item.arrival, lock_timeout=before[0], open_=bool(item.handlers))
+    _, recorded = yield Together((to.begin, to.record(item.arrival, effect=bool(item.handlers))))
     if recorded is None:
         result = yield from duplicate_of(item.arrival, to)
         yield Commit()  # there is something to keep only where the body differs; a commit of nothing costs no write
@@ -77,8 +85,7 @@ def record_one(item: Item, to: Recording) -> Plan[EventResult]:
     if steering is not None:
         yield Rollback()
         return (yield from _settle(item, steering, reviews, to))
-    yield from _mark(item, recorded[0], to)
-    yield from _commit(item)
+    yield from commit_effect(_marked(item, recorded), item.handlers, to.sql)
     return recorded_result(item.arrival)
 
 
@@ -97,13 +104,14 @@ def record_batch(items: Sequence[Item], to: Recording) -> Plan[tuple[EventResult
     Promises: P-ACK, P-DUP, P-ONCE, P-STATE, P-FLOW.
     """
     results: dict[int, EventResult] = {}
+    marked: list[tuple[int, str]] = []
     next_to = replace(to, wait_seconds=min(to.wait_seconds, _NEXT_WAIT_SECONDS_MAX))
-    before = yield to.begin
+    yield to.begin
     for position in sorted(range(len(items)), key=lambda position: sort_key(items[position].arrival)):
-        results[position] = yield from _record_within(items[position], before[0], to)
+        results[position] = yield from _record_within(items[position], marked, to)
         if results[position].outcome is Outcome.UNAVAILABLE:
             to = next_to
-    yield from _commit(*items)
+    yield from commit_effect(marked, [handler for item in items for handler in item.handlers], to.sql)
     return tuple(results[position] for position in range(len(items)))
 
 
@@ -112,10 +120,10 @@ def set_aside(item: Item, error: HandlerError | StatementError) -> Item:
     return Item(settled_by(item.arrival, error))
 
 
-def _record_within(item: Item, lock_timeout: str, to: Recording) -> Plan[EventResult]:
-    yield Savepoint()
+def _record_within(item: Item, marked: list[tuple[int, str]], to: Recording) -> Plan[EventResult]:
     try:
-        recorded = yield to.record(item.arrival, lock_timeout=lock_timeout, open_=bool(item.handlers))
+        record = to.record(item.arrival, effect=bool(item.handlers))
+        _, recorded = yield Together((Savepoint(), record))
     except (KeyBusyError, StatementError) as error:
         yield RollbackTo()
         return unavailable_result(item.arrival, str(error))
@@ -126,8 +134,8 @@ def _record_within(item: Item, lock_timeout: str, to: Recording) -> Plan[EventRe
     try:
         steering, reviews = yield from _run(item, recorded, to)
         if steering is None:
-            yield from _mark(item, recorded[0], to)
             yield from _keep(item)
+            marked += _marked(item, recorded)
             return recorded_result(item.arrival)
         verdict = steering
     except TransactionEndedError:
@@ -135,7 +143,7 @@ def _record_within(item: Item, lock_timeout: str, to: Recording) -> Plan[EventRe
     except HandlerError as error:
         verdict, reviews = error, ()
     yield from _undo(item, verdict)
-    return (yield from _settle_within(settled_by(item.arrival, verdict), reviews, lock_timeout, to))
+    return (yield from _settle_within(settled_by(item.arrival, verdict), reviews, to))
 
 
 def _run(item: Item, recorded: Row, to: Recording) -> Plan[tuple[Steering | None, tuple[Review, ...]]]:
@@ -144,13 +152,8 @@ def _run(item: Item, recorded: Row, to: Recording) -> Plan[tuple[Steering | None
     return (yield from run_handlers(work, seconds_max=to.handler_seconds_max, sql=to.sql))
 
 
-def _mark(item: Item, inbox_id: int, to: Recording) -> Plan[None]:
-    if item.handlers:
-        yield from settle_last(One(to.sql.mark_processed, {"id": inbox_id}), item.handlers)
-
-
-def _names(items: Sequence[Item]) -> str:
-    return names([handler for item in items for handler in item.handlers])
+def _marked(item: Item, recorded: Row) -> list[tuple[int, str]]:
+    return [(recorded[0], recorded[2])] if item.handlers else []
 
 
 def _keep(item: Item) -> Plan[None]:
@@ -169,18 +172,6 @@ def _undo(item: Item, verdict: Steering | HandlerError) -> Plan[None]:
         if isinstance(error, StatementError):
             raise TransactionEndedError(f"{names(item.handlers)} ended the savepoint around it") from error
         raise
-
-
-def _commit(*items: Item) -> Plan[None]:
-    try:
-        yield Commit()
-    except StatementError as error:
-        if not _names(items):
-            raise
-        # A constraint that is checked at the end, of the user's own tables.
-        raise HandlerFailedError(
-            f"the server refused to commit what {_names(items)} wrote (SQLSTATE {error.sqlstate})"
-        ) from error.__cause__
 
 
 def duplicate_of(arrival: Arrival, to: Recording) -> Plan[EventResult]:
@@ -208,18 +199,16 @@ def duplicate_of(arrival: Arrival, to: Recording) -> Plan[EventResult]:
 def _settle(item: Item, steering: Steering, reviews: tuple[Review, ...], to: Recording) -> Plan[EventResult]:
     if isinstance(steering, NotYet):
         raise not_yet(steering)
-    before = yield to.begin
-    result = yield from _record_settled(settled_by(item.arrival, steering), reviews, before[0], to)
+    yield to.begin
+    result = yield from _record_settled(settled_by(item.arrival, steering), reviews, to)
     yield Commit()
     return result
 
 
-def _settle_within(
-    arrival: Arrival, reviews: tuple[Review, ...], lock_timeout: str, to: Recording
-) -> Plan[EventResult]:
+def _settle_within(arrival: Arrival, reviews: tuple[Review, ...], to: Recording) -> Plan[EventResult]:
     yield Savepoint()
     try:
-        result = yield from _record_settled(arrival, reviews, lock_timeout, to)
+        result = yield from _record_settled(arrival, reviews, to)
     except KeyBusyError as error:
         # With our savepoint we gave up the key, and a rival that was waiting for it runs its handler now.
         yield RollbackTo()
@@ -228,10 +217,8 @@ def _settle_within(
     return result
 
 
-def _record_settled(
-    arrival: Arrival, reviews: tuple[Review, ...], lock_timeout: str, to: Recording
-) -> Plan[EventResult]:
-    recorded = yield to.record(arrival, lock_timeout=lock_timeout, open_=False)
+def _record_settled(arrival: Arrival, reviews: tuple[Review, ...], to: Recording) -> Plan[EventResult]:
+    recorded = yield to.record(arrival, effect=False)
     if recorded is None:
         return (yield from duplicate_of(arrival, to))
     event = arrival.event(received_at=instant(recorded[1]), attempt=1)

@@ -62,10 +62,9 @@ class Recording:
         params = {"handler_ms": round(limit * 1000), "wait_ms": self.wait_ms}
         return Begin(self.sql.begin, params, seconds_max=limit)
 
-    def record(self, arrival: Arrival, *, lock_timeout: str, open_: bool) -> One:
-        """Give the step that records *arrival*; *open_* where a handler will run before it is marked."""
-        waits = {"wait_ms": self.wait_ms, "lock_timeout": lock_timeout}
-        return One(self.sql.record_event, {**record_params(arrival, open_=open_), **waits})
+    def record(self, arrival: Arrival, *, effect: bool) -> One:
+        """Give the step that records *arrival*; *effect*: marked processed, as its handlers run in this transaction."""
+        return One(self.sql.record_event, {**record_params(arrival, effect=effect), "wait_ms": self.wait_ms})
 
     @property
     def wait_ms(self) -> int:
@@ -83,12 +82,12 @@ class Recording:
         return One(self.sql.record_conflict, params)
 
 
-def record_params(arrival: Arrival, *, open_: bool) -> dict[str, object]:
+def record_params(arrival: Arrival, *, effect: bool) -> dict[str, object]:
     """Give the parameters that every statement which records one event has."""
     return {
         **arrival.key.columns,
         "event_type": arrival.event_type,
-        "state": arrival.settled or State.WAITING,
+        "state": State.PROCESSED if effect else arrival.settled or State.WAITING,
         "origin": arrival.origin,
         "created_at": arrival.created_at,
         "secret_label": arrival.secret_label,
@@ -96,11 +95,10 @@ def record_params(arrival: Arrival, *, open_: bool) -> dict[str, object]:
         "body_bytes": len(arrival.body),
         "kept": arrival.kept,
         "last_error": arrival.reason or None,
-        "attempts": arrival.attempts,
-        "open": open_,
+        "attempts": 1 if effect else arrival.attempts,
         "body": arrival.body,
         "headers": arrival.headers_json,
-        "keep_body": arrival.keep_body or not open_,
+        "keep_body": arrival.keep_body or not effect,
     }
 
 

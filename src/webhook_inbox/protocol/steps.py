@@ -132,9 +132,30 @@ class Rollback:
     """Roll back."""
 
 
-Step: TypeAlias = Begin | One | All | Script | Run | Savepoint | RollbackTo | Release | Commit | Rollback
+@dataclass(frozen=True, slots=True)
+class Together:
+    """
+    Perform *steps* in their order, in one round trip where the driver can; gives the tuple of their results.
+
+    The first that fails ends it: its error is thrown, and the server performs none of the later ones.
+
+    Attributes:
+        steps: Any but Script and Together; a Run only of a handler that reads no results (``pipeline=True``).
+    """
+
+    steps: tuple[Step, ...]
+
+
+Step: TypeAlias = (
+    Begin | One | All | Script | Run | Savepoint | RollbackTo | Release | Commit | Rollback | Together
+)
 T = TypeVar("T")
 Plan: TypeAlias = Generator[Step, Any, T]
+
+
+def parts(step: Step) -> tuple[Step, ...]:
+    """Give the steps that *step* is made of."""
+    return step.steps if isinstance(step, Together) else (step,)
 
 
 def step_name(step: Step) -> str:

@@ -1,4 +1,4 @@
-"""Run the user's handlers on the open transaction, and settle their event as the last write of it."""
+"""Run the user's handlers on the open transaction, and commit what they have written with the mark of their event."""
 
 from __future__ import annotations
 
@@ -12,18 +12,20 @@ from webhook_inbox.errors import (
     HandlerFailedError,
     HandlerNotYetError,
     HandlerTimeoutError,
+    InboxError,
+    StatementError,
     StoreError,
     TransactionEndedError,
 )
 from webhook_inbox.model.event import Event, EventKey
 from webhook_inbox.model.steering import STEERING, NotYet, Steering
 from webhook_inbox.protocol.handlers import Handler
-from webhook_inbox.protocol.steps import One, Plan, Run, Session
+from webhook_inbox.protocol.steps import Commit, One, Plan, Run, Session, Together
 from webhook_inbox.protocol.tx import Review, Tx
 from webhook_inbox.sql.statements import Statements
 
-# What the mark meets where a handler has swallowed a database error, or made its transaction read-only.
-_LEFT_UNUSABLE = frozenset({"25P02", "25006"})
+# What the seal meets where a handler has swallowed a database error, or is in another transaction by now.
+_LEFT_UNUSABLE = frozenset({"25P02", "WI001"})
 _FORBIDDEN = "42501"
 # ... and where it paused for longer than the server allows (idle_in_transaction_session_timeout, transaction_timeout).
 _OUT_OF_TIME = frozenset({"25P03", "25P04"})
@@ -136,36 +138,55 @@ class HandlerWork:
             )
 
 
-def settle_last(step: One, handlers: Sequence[Handler]) -> Plan[None]:
+def commit_effect(
+    marked: Sequence[tuple[int, str]], handlers: Sequence[Handler], sql: Statements
+) -> Plan[None]:
     """
-    Settle the event by *step*, the last write of the transaction; it finds no row in any other than the one
-    that was begun.
+    Seal the transaction in which *handlers* ran, and commit it.
+
+    Args:
+        marked: The rows that it has marked processed, each with the id of the transaction that did; none: nothing ran.
 
     Raises:
-        TransactionEndedError: It is another transaction, or one that can no longer write: a handler ended it (P-ONCE).
-        HandlerFailedError: The handlers left a role that may not settle the event.
+        TransactionEndedError: It is another transaction, or one that can no longer commit: a handler ended it (P-ONCE).
+        HandlerFailedError: The handlers left another role, or the server refuses what they wrote.
         HandlerTimeoutError: The server ended the session while they took their time.
     """
+    if not marked:
+        yield Commit()
+        return
+    begun = {"transaction": marked[0][1], "events": [row for row, _ in marked]}
     try:
-        settled = yield step
+        yield Together((One(sql.seal_effect, begun), Commit()))
+    except TransactionEndedError as error:
+        raise _ended(handlers) from error
     except StoreError as error:
-        if error.sqlstate == _FORBIDDEN and handlers:
-            raise HandlerFailedError(
-                f"{names(handlers)} left a role that may not mark the event; RESET ROLE before returning"
-            ) from error
-        if error.sqlstate in _OUT_OF_TIME:
-            raise HandlerTimeoutError(
-                f"{names(handlers)} ran into a time limit of the server (SQLSTATE {error.sqlstate})"
-            ) from error
-        if error.sqlstate not in _LEFT_UNUSABLE:
-            raise
-        settled = None
-    if settled is None:
-        raise TransactionEndedError(
-            f"{names(handlers)} committed, rolled back, aborted or made read-only the transaction it was given; "
-            "nothing is applied. Leave COMMIT and ROLLBACK to webhook-inbox, and let a database error rise or "
-            "contain it in a savepoint"
+        raise _uncommitted(error, handlers) from error.__cause__ or error
+
+
+def _uncommitted(error: StoreError, handlers: Sequence[Handler]) -> InboxError:
+    """Say whose fault it is that the server would not seal or commit what *handlers* wrote."""
+    if error.sqlstate in _LEFT_UNUSABLE:
+        return _ended(handlers)
+    if error.sqlstate == _FORBIDDEN:
+        return HandlerFailedError(f"{names(handlers)} left another role; RESET ROLE before returning")
+    if error.sqlstate in _OUT_OF_TIME:
+        return HandlerTimeoutError(
+            f"{names(handlers)} ran into a time limit of the server (SQLSTATE {error.sqlstate})"
         )
+    if isinstance(error, StatementError):
+        # A constraint that is checked at the end, of the user's own tables.
+        return HandlerFailedError(
+            f"the server refused to commit what {names(handlers)} wrote (SQLSTATE {error.sqlstate})"
+        )
+    return error
+
+
+def _ended(handlers: Sequence[Handler]) -> TransactionEndedError:
+    return TransactionEndedError(
+        f"{names(handlers)} committed, rolled back or aborted the transaction it was given; nothing is applied. "
+        "Leave COMMIT and ROLLBACK to webhook-inbox, and let a database error rise or contain it in a savepoint"
+    )
 
 
 def names(handlers: Sequence[Handler]) -> str:

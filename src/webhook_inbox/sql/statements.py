@@ -52,12 +52,10 @@ class Statements:
     insert_review: Statement
     lock_order_key: Statement
     make_partitions: Statement
-    mark_processed: Statement
     migration_lock: Statement
     migrations_applied: Statement
     migrations_exist: Statement
     notify: Statement
-    open_claimed: Statement
     pause_endpoint: Statement
     read_only: Statement
     record_conflict: Statement
@@ -70,7 +68,9 @@ class Statements:
     resume_endpoint: Statement
     return_expired: Statement
     revive_dead: Statement
+    seal_effect: Statement
     settle_claimed: Statement
+    settle_set: Statement
     status_backlog: Statement
     status_outbox: Statement
     version_applied: Statement

@@ -21,7 +21,7 @@ CREATE TABLE {schema}.inbox (
     body_bytes        integer     NOT NULL,
     kept              jsonb,
     last_error        text,
-    open_transaction  xid8,
+    effect_transaction xid8,
     CONSTRAINT inbox_event_key UNIQUE (provider, endpoint, account, environment, event_id),
     CONSTRAINT inbox_state CHECK (state IN ('waiting', 'leased', 'retrying', 'processed', 'ignored', 'dead', 'quarantined')),
     CONSTRAINT inbox_origin CHECK (origin IN ('delivery', 'reconcile', 'replay')),
@@ -33,25 +33,41 @@ COMMENT ON CONSTRAINT inbox_event_key ON {schema}.inbox IS 'The only thing that 
 COMMENT ON COLUMN {schema}.inbox.received_at IS 'When the first copy was recorded; server clock.';
 COMMENT ON COLUMN {schema}.inbox.created_at IS 'When the provider says it happened.';
 COMMENT ON COLUMN {schema}.inbox.kept IS 'The fields of the payload that an endpoint with keep="digest" was told to keep.';
-COMMENT ON COLUMN {schema}.inbox.open_transaction IS 'Set while the handler runs in the recording transaction; never set in a committed row.';
+COMMENT ON COLUMN {schema}.inbox.effect_transaction IS 'The transaction that committed the effect together with the mark; null where a handler has written nothing.';
 
 CREATE INDEX inbox_unfinished ON {schema}.inbox (available_at, id) WHERE state IN ('waiting', 'leased', 'retrying');
 CREATE INDEX inbox_attention ON {schema}.inbox (state, received_at) WHERE state IN ('dead', 'quarantined');
 
--- A handler that commits the transaction it was given would commit the record without its mark. The server itself refuses that
--- COMMIT, on every driver and however it is spelled: the deferred check finds the row still open and everything rolls back.
-CREATE FUNCTION {schema}.refuse_unmarked_event() RETURNS trigger LANGUAGE plpgsql AS $webhook_inbox$
+-- A handler that commits the transaction it was given would commit a part of its effect, with the mark. The server itself refuses
+-- that COMMIT, on every driver and however it is spelled: what is marked commits only in a transaction that was sealed.
+CREATE FUNCTION {schema}.refuse_unsealed_effect() RETURNS trigger LANGUAGE plpgsql AS $webhook_inbox$
 BEGIN
-    IF EXISTS (SELECT FROM {schema}.inbox WHERE id = NEW.id AND open_transaction IS NOT NULL) THEN
-        RAISE EXCEPTION 'event % is not marked: a handler must not commit the transaction it was given', NEW.id
+    IF current_setting('webhook_inbox.sealed', true) IS DISTINCT FROM NEW.effect_transaction::text THEN
+        RAISE EXCEPTION 'the handler of event % is still at work: it must not commit the transaction it was given', NEW.id
             USING ERRCODE = 'WI001', HINT = 'Leave COMMIT to webhook-inbox; use a savepoint for a part that may be undone.';
     END IF;
     RETURN NULL;
 END $webhook_inbox$;
 
-CREATE CONSTRAINT TRIGGER refuse_unmarked_event AFTER INSERT OR UPDATE ON {schema}.inbox
+CREATE CONSTRAINT TRIGGER refuse_unsealed_effect AFTER INSERT OR UPDATE OF effect_transaction ON {schema}.inbox
     DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
-    WHEN (NEW.open_transaction IS NOT NULL) EXECUTE FUNCTION {schema}.refuse_unmarked_event();
+    WHEN (NEW.effect_transaction IS NOT NULL) EXECUTE FUNCTION {schema}.refuse_unsealed_effect();
+
+-- Called last, in the transaction that the handlers were given. One that ended it is in another one now; one that went back behind
+-- the savepoint around it has taken back the mark of its event.
+CREATE FUNCTION {schema}.seal_effect(transaction text, events bigint[]) RETURNS void LANGUAGE plpgsql AS $webhook_inbox$
+BEGIN
+    IF pg_current_xact_id_if_assigned()::text IS DISTINCT FROM transaction
+       OR (SELECT count(*) FROM {schema}.inbox WHERE id = ANY (events) AND effect_transaction::text = transaction) <> cardinality(events)
+    THEN
+        RAISE EXCEPTION 'a handler ended the transaction it was given' USING ERRCODE = 'WI001';
+    END IF;
+    IF current_user <> current_setting('webhook_inbox.role', true) THEN
+        RAISE EXCEPTION 'a handler left another role' USING ERRCODE = '42501';
+    END IF;
+    PERFORM set_config('webhook_inbox.sealed', transaction, true),
+            set_config('synchronous_commit', CASE current_setting('synchronous_commit') WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, true);
+END $webhook_inbox$;
 
 CREATE TABLE {schema}.bodies (
     received_at  timestamptz NOT NULL,

@@ -1,0 +1,243 @@
+"""
+Send the statements of one step, or of several, in one flight: one write, one wait, one answer each.
+
+psycopg's own pipeline waits for the socket once a statement and for the server once a BEGIN; a plan knows beforehand
+what it will send. So this speaks to libpq beneath psycopg's cursors (``Connection.pgconn``, ``Connection.wait``), by a
+generator that serves blocking and asyncio connections alike. A handler's own statements never come this way.
+
+    BEGIN, begin, record_events, COMMIT, Sync  ──►  the server stops at the first that fails and skips the rest
+    ◄── a result each; the first error is raised
+
+Statements are prepared where the connection prepares at all, on first use: what a session has prepared outlives its
+transactions. Parameters that are lists go in binary form, results come in it.
+
+Source: PostgreSQL manual, "Pipeline Mode" of libpq; psycopg 3 documentation, "Pipeline mode support", ``psycopg.pq``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import count
+from typing import Any, TypeAlias
+from weakref import WeakKeyDictionary
+
+import psycopg
+from psycopg import generators
+from psycopg.abc import Transformer as Reader
+from psycopg.adapt import PyFormat, Transformer
+from psycopg.errors import error_from_result
+from psycopg.pq import ExecStatus, Format, TransactionStatus
+from psycopg.pq.abc import PGconn, PGresult
+
+from webhook_inbox.drivers.psycopg_state import Connection, unfit
+from webhook_inbox.drivers.walk import commands
+from webhook_inbox.errors import TransactionEndedError
+from webhook_inbox.protocol.steps import (
+    NO_PARAMS,
+    All,
+    Begin,
+    Commit,
+    One,
+    Params,
+    Release,
+    Rollback,
+    RollbackTo,
+    Row,
+    Savepoint,
+    Step,
+)
+from webhook_inbox.sql.statements import Statement
+
+# What the session had prepared is gone: a handler or a pool said DEALLOCATE or DISCARD.
+_NOT_PREPARED = "26000"
+_PREPARED_MAX = 200
+_BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
+_NAMED = re.compile(r"%\((\w+)\)s|%%")
+_FAILED = (ExecStatus.FATAL_ERROR, ExecStatus.PIPELINE_ABORTED)
+Flight: TypeAlias = Generator[Any, Any, tuple[object, ...]]
+_numbers = count()
+_prepared: WeakKeyDictionary[Connection, dict[tuple[bytes, tuple[int, ...]], bytes]] = WeakKeyDictionary()
+
+
+@dataclass(frozen=True, slots=True)
+class _Message:
+    """
+    Hold one statement as it goes to the server.
+
+    Attributes:
+        name: Under which it is prepared; empty: not at all.
+        known: Whether the session has it already.
+    """
+
+    text: bytes
+    values: Sequence[Any] = ()
+    types: tuple[int, ...] = ()
+    formats: Sequence[Format] = ()
+    name: bytes = b""
+    known: bool = False
+    reader: Reader | None = None
+
+
+def fly(conn: Connection, steps: Sequence[Step]) -> Flight:
+    """
+    Perform *steps* in their order, and give one result each.
+
+    Raises:
+        TransactionEndedError: There is no healthy transaction for them, or the server did not commit.
+        psycopg.Error: What the first that failed met; the later ones were not performed.
+    """
+    _check(conn, steps)
+    messages = [_messages(conn, step) for step in steps]
+    answers = iter((yield from _exchange(conn, [message for group in messages for message in group])))
+    return tuple(
+        _outcome(step, [(message, next(answers)) for message in group])
+        for step, group in zip(steps, messages, strict=True)
+    )
+
+
+def _check(conn: Connection, steps: Sequence[Step]) -> None:
+    """Refuse to send what would be performed, and confirmed, outside of the transaction that was begun (P-ONCE)."""
+    if conn.closed or isinstance(steps[0], Begin | Rollback):
+        return
+    status = conn.info.transaction_status
+    # A pipeline of the handler's that is still open would hold the server's answer back.
+    if status is TransactionStatus.IDLE or unfit(conn):
+        raise TransactionEndedError("there is no healthy transaction to go on with")
+    if status is not TransactionStatus.INTRANS and any(isinstance(step, Commit) for step in steps):
+        raise TransactionEndedError("there is no healthy transaction to commit")
+
+
+def _messages(conn: Connection, step: Step) -> list[_Message]:
+    match step:
+        case Begin(statement, params):
+            return [_Message(_BEGIN.encode()), _message(conn, statement, params)]
+        case One(statement, params) | All(statement, params):
+            return [_message(conn, statement, params)]
+        case Savepoint() | RollbackTo() | Release() | Commit() | Rollback():
+            return [_Message(text.encode()) for text in commands(step)]
+        case _:
+            raise TypeError(f"{type(step).__name__} cannot be sent together with others")
+
+
+def _message(conn: Connection, statement: Statement, params: Params = NO_PARAMS) -> _Message:
+    text, names = positional(statement.text)
+    values = [params[name] for name in names]
+    tx = Transformer(conn)
+    dumped = tx.dump_sequence(values, [_format(value) for value in values])
+    types = tuple(tx.types or ())
+    encoded = text.encode(conn.info.encoding)
+    name, known = _name(conn, encoded, types)
+    return _Message(encoded, dumped, types, tx.formats or (), name, known, tx)
+
+
+def _format(value: object) -> PyFormat:
+    # The binary form of a list says the type of its elements, which only an element can tell.
+    binary = isinstance(value, list) and any(each is not None for each in value)
+    return PyFormat.BINARY if binary else PyFormat.AUTO
+
+
+@cache
+def positional(text: str) -> tuple[str, tuple[str, ...]]:
+    """Give *text* with ``$1`` in place of psycopg's ``%(name)s``, and the names in that order, each once."""
+    names: dict[str, int] = {}
+
+    def number(found: re.Match[str]) -> str:
+        return "%" if found[0] == "%%" else f"${names.setdefault(found[1], len(names) + 1)}"
+
+    numbered = _NAMED.sub(number, text)
+    return numbered, tuple(names)
+
+
+def _name(conn: Connection, text: bytes, types: tuple[int, ...]) -> tuple[bytes, bool]:
+    if conn.prepare_threshold is None:
+        return b"", False
+    prepared = _prepared.setdefault(conn, {})
+    if name := prepared.get((text, types)):
+        return name, True
+    return (b"webhook_inbox_%d" % next(_numbers) if len(prepared) < _PREPARED_MAX else b""), False
+
+
+def _exchange(conn: Connection, messages: Sequence[_Message]) -> Generator[Any, Any, list[PGresult]]:
+    """Send *messages* and give one result each; where this is left early, the connection is of no more use."""
+    if conn.closed:
+        raise psycopg.OperationalError("the connection is closed")
+    pgconn, met = conn.pgconn, _Met(conn)
+    pgconn.enter_pipeline_mode()
+    for message in messages:
+        _send(pgconn, message)
+    pgconn.pipeline_sync()
+    try:
+        yield from generators.send(pgconn)
+        results = []
+        for message in messages:
+            if message.name and not message.known:
+                met.look((yield from generators.fetch_many(pgconn)))
+                if met.error is None:
+                    _prepared[conn][message.text, message.types] = message.name
+            results.append(met.look((yield from generators.fetch_many(pgconn))))
+        yield from generators.fetch_many(pgconn)  # the answer to Sync
+    except psycopg.Error as lost:
+        raise met.error or lost from None
+    pgconn.exit_pipeline_mode()
+    if met.error is not None:
+        raise met.error
+    return results
+
+
+class _Met:
+    """Keep the first error that the server reported."""
+
+    def __init__(self, conn: Connection) -> None:
+        self._conn = conn
+        self.error: psycopg.Error | None = None
+
+    def look(self, results: list[PGresult]) -> PGresult:
+        """Give the last of *results*, having looked at it."""
+        result = results[-1]
+        if result.status in _FAILED and self.error is None:
+            self.error = error_from_result(result, encoding=self._conn.info.encoding)
+            if self.error.sqlstate == _NOT_PREPARED:
+                _prepared.pop(self._conn, None)
+        return result
+
+
+def _send(pgconn: PGconn, message: _Message) -> None:
+    if message.name:
+        if not message.known:
+            pgconn.send_prepare(message.name, message.text, param_types=message.types)
+        pgconn.send_query_prepared(
+            message.name, message.values, param_formats=message.formats, result_format=Format.BINARY
+        )
+    else:
+        pgconn.send_query_params(
+            message.text,
+            message.values,
+            param_types=message.types,
+            param_formats=message.formats,
+            result_format=Format.BINARY,
+        )
+
+
+def _outcome(step: Step, answers: Sequence[tuple[_Message, PGresult]]) -> object:
+    message, result = answers[-1]
+    match step:
+        case Begin() | One():
+            return next(iter(_rows(message, result)), None)
+        case All():
+            return _rows(message, result)
+        case Commit():
+            tag = (result.command_status or b"nothing").decode()
+            if tag != "COMMIT":
+                raise TransactionEndedError(f"the server answered {tag} to COMMIT")
+        case _:
+            pass
+    return None
+
+
+def _rows(message: _Message, result: PGresult) -> list[Row]:
+    assert message.reader is not None  # noqa: S101 - every statement with rows has one
+    message.reader.set_pgresult(result)
+    return message.reader.load_rows(0, result.ntuples, tuple)
