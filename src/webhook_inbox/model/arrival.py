@@ -90,4 +90,6 @@ class Arrival:
 
 def storable(text: str) -> str:
     """Replace what PostgreSQL's text refuses (NUL, lone surrogates), in what is evidence and not identity."""
+    if text.isascii() and "\x00" not in text:
+        return text
     return text.replace("\x00", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode()

@@ -39,7 +39,9 @@ class Headers(Mapping[str, str]):
     def without(self, names: Iterable[str]) -> Headers:
         """Give the headers that are not named in *names* (lower case)."""
         dropped = frozenset(names)
-        return Headers(pair for pair in self._pairs if pair[0] not in dropped)
+        left = Headers()
+        left._pairs = tuple([pair for pair in self._pairs if pair[0] not in dropped])
+        return left
 
     def __getitem__(self, name: str) -> str:
         wanted = name.lower()

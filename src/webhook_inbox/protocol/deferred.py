@@ -87,14 +87,15 @@ def _ran(arrival: Arrival, outcome: RunOutcome) -> EventResult:
 
 def _queued(endpoint: EndpointPlan, items: list[Item]) -> tuple[Arrival, ...]:
     """Give the arrivals as the worker will find them: with their bytes, and the key of the order that they keep."""
-    return tuple(
-        replace(
-            item.arrival,
-            keep_body=True,
-            order_key=_order_key(endpoint, item.arrival) if item.handlers else None,
-        )
-        for item in items
-    )
+    return tuple(_deferred(endpoint, item) for item in items)
+
+
+def _deferred(endpoint: EndpointPlan, item: Item) -> Arrival:
+    ordered = bool(item.handlers) and endpoint.order_by is not None
+    if item.arrival.keep_body and not ordered:
+        return item.arrival
+    order_key = _order_key(endpoint, item.arrival) if ordered else None
+    return replace(item.arrival, keep_body=True, order_key=order_key)
 
 
 def _order_key(endpoint: EndpointPlan, arrival: Arrival) -> str | None:

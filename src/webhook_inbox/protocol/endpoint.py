@@ -66,6 +66,10 @@ class EndpointPlan:
     dead_head: DeadHead = "hold"
     redelivered_dead: Redelivered = "report"
     handlers: Handlers = field(default_factory=Handlers)
+    # What the source was given, and the secrets in it: looked at again only where it was given something else.
+    _checked: tuple[object, tuple[Secret, ...]] | None = field(
+        default=None, init=False, repr=False, compare=False
+    )
 
     def __post_init__(self) -> None:
         """Refuse what could only fail later."""
@@ -113,7 +117,13 @@ class EndpointPlan:
     def given_secrets(self) -> tuple[Secret, ...] | Callable[..., object]:
         """Give the configured secrets, or the callable that must be asked for each delivery."""
         given = self.source.secrets
-        return given if callable(given) else self.checked_secrets(given)
+        if callable(given):
+            return given
+        if self._checked is not None and self._checked[0] is given:
+            return self._checked[1]
+        secrets = self.checked_secrets(given)
+        object.__setattr__(self, "_checked", (given, secrets))
+        return secrets
 
     def checked_secrets(self, given: object) -> tuple[Secret, ...]:
         """

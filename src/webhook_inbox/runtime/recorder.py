@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from webhook_inbox.drivers.driver import AsyncDriver, Driver
 from webhook_inbox.errors import (
@@ -46,23 +46,28 @@ _FALLS_APART = (KeyBusyError, StatementError, ConflictError)
 Results: TypeAlias = tuple[EventResult, ...]
 
 
+# Of a thread, or of an event loop.
+Answer: TypeAlias = "Future[Results] | asyncio.Future[Results]"
+A = TypeVar("A", "Future[Results]", "asyncio.Future[Results]")
+Batch: TypeAlias = Sequence[tuple[Enqueue, Answer]]
+
+
 @dataclass(slots=True)
-class Waiting:
+class Waiting(Generic[A]):
     """Hold the deliveries that wait for the recorder, at most *limit* of them."""
 
     limit: int
-    _queue: deque[tuple[Enqueue, Future[Results]]] = field(default_factory=deque)
+    _queue: deque[tuple[Enqueue, A]] = field(default_factory=deque)
 
-    def add(self, request: Enqueue) -> Future[Results]:
+    def add(self, request: Enqueue, answer: A) -> A:
         """
-        Put *request* at the end.
+        Put *request* at the end, to be answered by *answer*.
 
         Raises:
             StoreUnavailableError: As many wait already as may.
         """
         if len(self._queue) >= self.limit:
             raise self.full()
-        answer: Future[Results] = Future()
         self._queue.append((request, answer))
         return answer
 
@@ -72,19 +77,18 @@ class Waiting:
             f"{self.limit} deliveries wait to be recorded already (setting waiting_max)"
         )
 
-    def hand_on(self) -> bool:
-        """Make whoever has waited longest the writer; False where nobody waits."""
+    def hand_on(self, answer: A) -> bool:
+        """Make whoever has waited longest the writer, to be answered by *answer*; False where nobody waits."""
         if not self._queue:
             return False
         request, waiting = self._queue[0]
-        answer: Future[Any] = Future()
         self._queue[0] = (request, answer)
         settle(waiting, answer)
         return True
 
-    def take(self) -> list[tuple[Enqueue, Future[Results]]]:
+    def take(self) -> list[tuple[Enqueue, A]]:
         """Give the next batch, at least one where any waits: bounded in events and bytes."""
-        batch: list[tuple[Enqueue, Future[Results]]] = []
+        batch: list[tuple[Enqueue, A]] = []
         events = size = 0
         while self._queue:
             arrivals = self._queue[0][0].arrivals
@@ -96,7 +100,7 @@ class Waiting:
         return batch
 
 
-def together(batch: Sequence[tuple[Enqueue, Future[Results]]]) -> Callable[[], Plan[Results]]:
+def together(batch: Batch) -> Callable[[], Plan[Results]]:
     """Give the plan that records a whole batch, with a short wait: a busy key must not hold who comes next."""
     arrivals = tuple(arrival for request, _ in batch for arrival in request.arrivals)
     revive = frozenset(
@@ -116,7 +120,7 @@ def alone(request: Enqueue, *, patient: bool) -> Callable[[], Plan[Results]]:
     return lambda: enqueue(request.arrivals, to, revive=revive)
 
 
-def share(batch: Sequence[tuple[Enqueue, Future[Results]]], results: Results) -> None:
+def share(batch: Batch, results: Results) -> None:
     """Hand each delivery its own part of *results*."""
     start = 0
     for request, answer in batch:
@@ -125,7 +129,7 @@ def share(batch: Sequence[tuple[Enqueue, Future[Results]]], results: Results) ->
         start = end
 
 
-def settle(answer: Future[Any], outcome: object) -> None:
+def settle(answer: Future[Any] | asyncio.Future[Any], outcome: object) -> None:
     """Answer one delivery, unless it is answered."""
     if answer.done():
         return
@@ -157,7 +161,7 @@ class AsyncRecorder:
 
     def __init__(self, driver: AsyncDriver, *, waiting_max: int, recorded: Callable[[], None]) -> None:
         self._driver = driver
-        self._waiting = Waiting(waiting_max)
+        self._waiting: Waiting[asyncio.Future[Results]] = Waiting(waiting_max)
         self._recorded = recorded
         self._writer: asyncio.Task[None] | None = None
         self._apart: set[asyncio.Task[None]] = set()
@@ -173,10 +177,10 @@ class AsyncRecorder:
         """
         if len(self._apart) >= self._waiting.limit:
             raise self._waiting.full()
-        answer = self._waiting.add(request)
+        answer = self._waiting.add(request, asyncio.get_running_loop().create_future())
         if self._writer is None or self._writer.done():
             self._writer = asyncio.create_task(self._write())
-        return await asyncio.wrap_future(answer)
+        return await answer
 
     async def _write(self) -> None:
         while batch := self._waiting.take():
@@ -196,16 +200,16 @@ class AsyncRecorder:
                 share(batch, results)
                 self._recorded()
 
-    def _settle(self, batch: Sequence[tuple[Enqueue, Future[Results]]], error: InboxError) -> None:
+    def _settle(self, batch: Batch, error: InboxError) -> None:
         for _, answer in batch:
             settle(answer, error)
 
-    def _part(self, request: Enqueue, answer: Future[Results]) -> None:
+    def _part(self, request: Enqueue, answer: asyncio.Future[Results]) -> None:
         task = asyncio.create_task(self._write_alone(request, answer))
         self._apart.add(task)
         task.add_done_callback(self._apart.discard)
 
-    async def _write_alone(self, request: Enqueue, answer: Future[Results]) -> None:
+    async def _write_alone(self, request: Enqueue, answer: asyncio.Future[Results]) -> None:
         try:
             try:
                 async with self._alone:
@@ -245,7 +249,7 @@ class SyncRecorder:
 
     def __init__(self, driver: Driver, *, waiting_max: int, recorded: Callable[[], None]) -> None:
         self._driver = driver
-        self._waiting = Waiting(waiting_max)
+        self._waiting: Waiting[Future[Results]] = Waiting(waiting_max)
         self._recorded = recorded
         self._lock = threading.Lock()
         self._writing = False
@@ -255,7 +259,7 @@ class SyncRecorder:
     def record(self, request: Enqueue) -> Results:
         """Record *request*; see ``AsyncRecorder.record``."""
         with self._lock:
-            told: Any = self._waiting.add(request)
+            told: Any = self._waiting.add(request, Future())
             leads, self._writing = not self._writing, True
         while isinstance(told, Future):
             if leads:
@@ -277,7 +281,7 @@ class SyncRecorder:
                 raise
         finally:
             with self._lock:
-                self._writing = self._waiting.hand_on()
+                self._writing = self._waiting.hand_on(Future())
 
     def _write(self, batch: list[tuple[Enqueue, Future[Any]]]) -> None:
         try:

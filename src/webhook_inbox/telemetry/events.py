@@ -31,9 +31,15 @@ class LogEvent:
     text: str
     meaning: str
 
+    @property
+    def kept(self) -> bool:
+        """Say whether anybody keeps records of this level; what goes into one need not be made otherwise."""
+        return _log.isEnabledFor(self.level)
+
     def log(self, *values: object, **facts: str) -> None:
         """Write one record with *values* in the places of the text, and *facts* as attributes of their own."""
-        _log.log(self.level, self.text, *values, extra={"event": self.name, **facts})
+        if self.kept:
+            _log.log(self.level, self.text, *values, extra={"event": self.name, **facts})
 
 
 REQUEST_REFUSED = LogEvent(

@@ -21,6 +21,8 @@ def log_result(endpoint: str, result: EventResult, *, dead_is_told: bool) -> Non
         event, said = EVENT_QUARANTINED, result.reason
     elif result.outcome is Outcome.DEAD and not dead_is_told:
         event, said = EVENT_DEAD, result.reason
+    if not event.kept:
+        return
     event.log(
         endpoint,
         json.dumps(result.event_id),
