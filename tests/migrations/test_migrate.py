@@ -282,7 +282,7 @@ def test_the_house_needs_what_it_makes(expected: Snapshot) -> None:
         "inbox_attention",
     }
     assert [trigger[1] for trigger in expected["triggers"] if trigger[0] == "inbox"] == [
-        "refuse_unmarked_event"
+        "refuse_unsealed_effect"
     ]
     assert expected["comments"]
     partitions = [row for row in expected["relations"] if row[4]]

@@ -18,7 +18,7 @@ from webhook_inbox.embedded import EmbeddedPostgres
 from webhook_inbox.model.states import Outcome
 from webhook_inbox.protocol.migrate import migrate
 from webhook_inbox.protocol.record import record_one
-from webhook_inbox.protocol.steps import Begin, One, Plan
+from webhook_inbox.protocol.steps import Begin, One, Plan, parts
 from webhook_inbox.sql.migrations import PARTITION_DAYS_AHEAD
 from webhook_inbox.sql.statements import quoted_identifier
 
@@ -158,11 +158,9 @@ def test_partitions_are_made_while_receivers_are_at_work(bodies: Bodies, empty_d
     """P-FLOW: a transaction that has recorded an event and goes on for long is not waited for, nor made to wait."""
     with psycopg.connect(empty_database) as receiver:
         plan = record_one(item(settled="ignored"), recording(ODD_SCHEMA))
-        begin = next(plan)
-        assert isinstance(begin, Begin)
-        record = plan.send(receiver.execute(begin.statement.text.encode(), begin.params).fetchone())
-        assert isinstance(record, One)
-        receiver.execute(record.statement.text.encode(), record.params)
+        for step in parts(next(plan)):
+            assert isinstance(step, Begin | One)
+            receiver.execute(step.statement.text.encode(), step.params)
         bodies.conn.execute("SET lock_timeout = '200ms'")
         assert bodies.make(PARTITION_DAYS_AHEAD + 3) == 3
         bodies.conn.execute("BEGIN")

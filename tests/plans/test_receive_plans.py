@@ -19,6 +19,10 @@ EVENTS = 50_000
 #: How many events are in each state that is not settled.
 UNSETTLED = {"waiting": 40, "retrying": 30, "leased": 10, "dead": 15, "quarantined": 5}
 UNPUBLISHED = OPEN_REVIEWS = 25
+#: How often the inbox was read from end to end in this transaction, and how many rows were fetched by an index.
+READS = """
+    SELECT seq_scan, idx_tup_fetch FROM pg_stat_xact_user_tables WHERE relid = 'webhooks.inbox'::regclass
+"""
 SEED = f"""
     INSERT INTO webhooks.inbox (provider, endpoint, environment, event_id, event_type, state, received_at, processed_at,
                                 body_sha256, body_bytes)
@@ -49,6 +53,7 @@ def conn(postgres: PostgresServer) -> Iterator[psycopg.Connection[Any]]:
                 [state, number],
             )
         conn.execute("VACUUM (ANALYZE)")
+        conn.execute("SET webhook_inbox.lock_timeout = '0'")  # as begin.sql leaves it
         yield conn
     postgres.drop(name)
 
@@ -71,7 +76,7 @@ def test_the_first_copy_is_found_by_the_event_key(conn: psycopg.Connection[Any])
 @pytest.mark.parametrize("new", [True, False])
 def test_the_conflict_is_checked_by_the_event_key(conn: psycopg.Connection[Any], new: bool) -> None:
     """``record_event`` arbitrates on ``inbox_event_key`` alone, and reads no table."""
-    step = recording().record(arrival("evt_new" if new else known(conn)), lock_timeout="0", open_=True)
+    step = recording().record(arrival("evt_new" if new else known(conn)), effect=True)
     assert isinstance(step, One)
     nodes = explain(conn, step.statement, step.params)
     (insert,) = [node for node in nodes if node.facts.get("Conflict Resolution")]
@@ -81,11 +86,41 @@ def test_the_conflict_is_checked_by_the_event_key(conn: psycopg.Connection[Any],
     assert sequential(nodes) == set()
 
 
-def test_an_event_is_marked_by_its_id(conn: psycopg.Connection[Any]) -> None:
-    """``mark_processed`` reads one row, by the primary key."""
-    nodes = explain(conn, SQL.mark_processed, {"id": 25_000})
+@pytest.mark.parametrize("number", [1, 20])
+def test_claimed_events_are_settled_by_their_ids(conn: psycopg.Connection[Any], number: int) -> None:
+    """``settle_claimed`` and ``settle_set`` read the rows that they settle and no other, by the primary key."""
+    ids = [n * 1000 for n in range(1, number + 1)]
+    claimed = {"token": 0, "worker_id": 1, "state": "processed", "wait_ms": 1000}
+    nodes = explain(conn, SQL.settle_claimed, {"id": ids[0], **claimed})
+    nodes += explain(conn, SQL.settle_set, {"ids": ids, "tokens": [0] * number, **claimed})
     assert indexes(nodes) == {"inbox_pkey"}
-    assert read(nodes, "inbox") <= 1
+    assert sequential(nodes) == set()
+    assert read(nodes, "inbox") <= 1 + number
+
+
+def test_an_effect_is_sealed_by_the_ids_of_its_events(conn: psycopg.Connection[Any]) -> None:
+    """``seal_effect`` reads the rows that were marked and no other, also once its plan is a generic one."""
+    ids = [n * 1000 for n in range(1, 21)]
+    with conn.transaction(force_rollback=True):
+        (transaction,) = row_of(conn, "SELECT pg_current_xact_id()::text")
+        conn.execute(
+            "UPDATE webhooks.inbox SET state = 'processed', processed_at = now(), "
+            "effect_transaction = pg_current_xact_id() WHERE id = ANY (%s)",
+            [ids],
+        )
+        before = row_of(conn, READS)
+        for _ in range(10):
+            conn.execute(SQL.seal_effect.text.encode(), {"transaction": transaction, "events": ids})
+        after = row_of(conn, READS)
+    assert after[0] == before[0], "no table is read from end to end"
+    assert 10 * len(ids) <= after[1] - before[1] <= 20 * len(ids), "each row, and at most its older version"
+
+
+def row_of(conn: psycopg.Connection[Any], query: str) -> tuple[Any, ...]:
+    """The one row of a query."""
+    row = conn.execute(query.encode()).fetchone()
+    assert row is not None
+    return tuple(row)
 
 
 def test_evidence_is_kept_without_reading_a_table(conn: psycopg.Connection[Any]) -> None:

@@ -54,6 +54,7 @@ from webhook_inbox.sql.statements import Statements
 
 BODY = b'{"id":"evt_1","n":[1,2]}'
 BELIEVED = Verified("secret-1")
+BEGUN = ("set",)
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
 
@@ -205,10 +206,10 @@ def test_a_delivery_holds_its_key_and_runs_one_plan(room: Room) -> None:
     assert room.errors == []
 
 
-def recorded(played: Played[Receipt], answer: object = ("0",)) -> dict[str, Any]:
+def recorded(played: Played[Receipt]) -> dict[str, Any]:
     """The parameters with which the (last) plan of one event records it."""
     plans = [step.plan for step in played.steps if isinstance(step, Transact)]
-    (params,) = play(plans[-1](), [answer]).params("record_event")
+    (params,) = play(plans[-1]()).params("record_event")
     return params
 
 
@@ -234,7 +235,7 @@ def test_what_is_recorded_comes_from_the_reading(room: Room) -> None:
         "environment": "live",
         "event_id": "evt_1",
         "event_type": "booked",
-        "state": State.WAITING,
+        "state": State.PROCESSED,
         "created_at": NOW,
         "secret_label": "new",
         "headers": '[["x-kept", "yes"]]',
@@ -251,7 +252,7 @@ def test_what_is_recorded_comes_from_the_reading(room: Room) -> None:
 def test_evidence_is_kept_where_the_source_does_not_sign_the_id(room: Room, signed_id: bool) -> None:
     """Design 5.1: what the source says of its signature decides."""
     played = room.receive(endpoint_of(FakeSource(signed_id=signed_id)), (key(),))
-    plan = play(played.steps[-1].plan(), [("0",), None, (7, "processed", 0, b"other digest", "delivery")])
+    plan = play(played.steps[-1].plan(), [BEGUN, None, (7, "processed", 0, b"other digest", "delivery")])
     assert ("record_conflict" in plan.names) is not signed_id
 
 
@@ -277,11 +278,7 @@ def test_a_type_without_a_handler_is_recorded_as_ignored(room: Room) -> None:
     """No handler to run, and why."""
     played = room.receive(endpoint_of(handlers=Handlers()), (key(),))
     params = recorded(played)
-    assert (params["state"], params["last_error"], params["open"]) == (
-        State.IGNORED,
-        "no handler for booked",
-        False,
-    )
+    assert (params["state"], params["last_error"]) == (State.IGNORED, "no handler for booked")
     assert played.steps[-1].kind is None
 
 
@@ -309,7 +306,6 @@ def test_what_cannot_be_read_is_quarantined_under_its_digest(room: Room) -> None
         "last_error": "no event id at $.id",
         "secret_label": "secret-1",
         "body": BODY,
-        "open": False,
     }
     assert {name: params[name] for name in expected} == expected
 
@@ -322,7 +318,7 @@ def test_an_item_of_a_body_is_its_own_slice(room: Room) -> None:
     )
     digest = f"sha256:{hashlib.sha256(BODY[6:9]).hexdigest()}"
     played = room.receive(endpoint_of(FakeSource(*readings)), (key(), key(digest)))
-    batch = play(played.steps[-1].plan(), [("0",), None, (1, 0, "0"), None, (1,), None, None, (2, 0, "0")])
+    batch = play(played.steps[-1].plan(), [BEGUN, None, (1, 0, "9"), None, None, None, (2, 0, "9")])
     assert [params["body"] for params in batch.params("record_event")] == [BODY[1:5], BODY[6:9]]
     assert [params["event_id"] for params in batch.params("record_event")] == ["evt_1", digest]
 
@@ -500,7 +496,7 @@ def test_what_is_held_elsewhere_holds_none_of_its_mates(room: Room, caplog: pyte
         ("evt_b", "unavailable", "the first copy is still in flight"),
         ("evt_a", "processed", ""),
     ]
-    batch = play(played.steps[1].plan(), [("0",), None, (1, 0, "0"), None, (1,), None, None, (2, 0, "0")])
+    batch = play(played.steps[1].plan(), [BEGUN, None, (1, 0, "9"), None, None, None, (2, 0, "9")])
     assert [params["event_id"] for params in batch.params("record_event")] == ["evt_a", "evt_c"]
     assert 'event "evt_b": the first copy is still in flight' in caplog.text
 
@@ -508,7 +504,7 @@ def test_what_is_held_elsewhere_holds_none_of_its_mates(room: Room, caplog: pyte
 def test_one_that_is_left_of_a_body_runs_like_one_that_came_alone(room: Room) -> None:
     """Without a savepoint around it."""
     played = room.receive(endpoint_of(several("evt_a", "evt_b")), (key("evt_b"),), processed("evt_b"))
-    assert play(played.steps[1].plan(), [("0",)]).names[:2] == ["begin", "record_event"]
+    assert play(played.steps[1].plan()).names[:2] == ["begin", "record_event"]
     assert [each.outcome.value for each in receipt_of(played).results] == ["unavailable", "processed"]
 
 
@@ -634,15 +630,14 @@ def test_a_body_that_one_event_spoils_goes_one_by_one(
         ("evt_c", "processed"),
     ]
     alone = [step for step in played.steps if isinstance(step, Transact)][-4:]
-    ids = [play(step.plan(), [("0",)]).params("record_event")[0] for step in alone]
-    assert [(params["event_id"], params["open"]) for params in ids] == [
-        ("evt_a", True),
-        ("evt_b", True),
-        ("evt_b", False),
-        ("evt_c", True),
+    ids = [play(step.plan()).params("record_event")[0] for step in alone]
+    assert [(params["event_id"], params["state"]) for params in ids] == [
+        ("evt_a", State.PROCESSED),
+        ("evt_b", State.PROCESSED),
+        ("evt_b", State.WAITING),
+        ("evt_c", State.PROCESSED),
     ]
     assert [step.kind for step in alone] == ["sync", "sync", None, "sync"]
-    assert ids[2]["state"] is State.WAITING
     assert room.errors == [("billing", failure)]
     messages = [record.message for record in caplog.records]
     assert messages == [
@@ -762,7 +757,7 @@ def test_a_prepare_stage_runs_outside_after_a_look_for_a_duplicate(room: Room) -
     assert look.value is False
     assert first.event is third.event
     assert (first.event.id, first.event.received_at, first.event.attempt) == ("evt_1", None, 1)
-    plan = play(played.steps[-1].plan(), [("0",), (7, 0, "0"), None, None, None, (7,)])
+    plan = play(played.steps[-1].plan(), [BEGUN, (7, 0, "9")])
     works = [step.work for step in plan.steps if isinstance(step, Run)]
     assert [arguments_of(work)[1:] for work in works] == [("first",), (), ("third",)]
 
@@ -773,7 +768,7 @@ def test_what_is_known_is_not_prepared(room: Room) -> None:
     played = room.receive(endpoint, (key(),), True, processed())
     assert kinds(played) == ["Hold", "Transact", "Transact"]
     assert played.steps[1].kind is None
-    plan = play(played.steps[2].plan(), [("0",), (7, 0, "0"), None])
+    plan = play(played.steps[2].plan(), [BEGUN, (7, 0, "9")])
     works = [step.work for step in plan.steps if isinstance(step, Run)]
     assert [arguments_of(work)[1:] for work in works] == [(None,)]
 
@@ -786,7 +781,7 @@ def test_a_verdict_of_the_prepare_stage_counts_like_the_handlers(
     endpoint = endpoint_of(handlers=prepared_by("x", "y"))
     played = room.receive(endpoint, (key(),), False, verdict, processed())
     params = recorded(played)
-    assert (params["state"], params["last_error"], params["open"]) == (state, "why", False)
+    assert (params["state"], params["last_error"]) == (state, "why")
     assert kinds(played) == ["Hold", "Transact", "Prepare", "Transact"]
 
 

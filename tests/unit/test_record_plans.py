@@ -33,8 +33,9 @@ from webhook_inbox.protocol.steps import Begin, Run
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678_901, tzinfo=UTC)
 MICROSECONDS = 1_767_323_045_678_901
-BEFORE = ("17ms",)
-RECORDED = (7, MICROSECONDS, "17ms")
+BEFORE = ("set",)
+#: The row, when it came, and the transaction that recorded it.
+RECORDED = (7, MICROSECONDS, "900")
 
 
 def handler(name: str = "billing.book", **given: Any) -> Handler:
@@ -47,24 +48,21 @@ def one(given: Item, *answers: object) -> Played[EventResult]:
     return play(record_one(given, recording(wait_seconds=2.5, handler_seconds_max=30.0)), answers)
 
 
-def test_an_event_is_recorded_run_marked_and_committed() -> None:
+def test_an_event_is_recorded_with_its_mark_run_sealed_and_committed() -> None:
     """P-ONCE: in this order, in one transaction."""
-    played = one(item(handler()), BEFORE, RECORDED, None, (7,))
-    assert played.names == ["begin", "record_event", "run", "mark_processed", "commit"]
+    played = one(item(handler()), BEFORE, RECORDED)
+    assert played.names == ["begin", "record_event", "run", "seal_effect", "commit"]
     assert played.value == EventResult(outcome=Outcome.PROCESSED, event_id="evt_1", state=State.PROCESSED)
-    assert played.params("mark_processed") == [{"id": 7}]
+    assert played.params("seal_effect") == [{"transaction": "900", "events": [7]}]
 
 
 def test_the_transaction_is_bounded() -> None:
     """The server's limit comes a second after ours; the wait for a rival is ours alone, and never without end."""
-    played = one(item(handler()), BEFORE, RECORDED, None, (7,))
+    played = one(item(handler()), BEFORE, RECORDED)
     begin, record, run = played.steps[:3]
     assert isinstance(begin, Begin)
     assert (begin.seconds_max, begin.params) == (31.0, {"handler_ms": 31_000, "wait_ms": 2500})
-    assert {name: record.params[name] for name in ("wait_ms", "lock_timeout")} == {
-        "wait_ms": 2500,
-        "lock_timeout": "17ms",
-    }
+    assert record.params["wait_ms"] == 2500
     assert isinstance(run, Run)
     assert (run.name, run.seconds_max) == ("billing.book", 30.0)
     short = play(record_one(item(), recording(wait_seconds=0)), [BEFORE])
@@ -93,7 +91,7 @@ def test_what_is_recorded_of_an_event() -> None:
         "environment": "test",
         "event_id": "evt_1",
         "event_type": "invoice.paid",
-        "state": State.WAITING,
+        "state": State.PROCESSED,
         "origin": Origin.RECONCILE,
         "created_at": NOW,
         "secret_label": "new",
@@ -101,13 +99,11 @@ def test_what_is_recorded_of_an_event() -> None:
         "body_bytes": len(body),
         "kept": '{"a": 1}',
         "last_error": None,
-        "attempts": 0,
-        "open": True,
+        "attempts": 1,
         "body": body,
         "headers": '[["x-a", "1\N{REPLACEMENT CHARACTER}"], ["x-a", "2"]]',
         "keep_body": True,
         "wait_ms": 2500,
-        "lock_timeout": "17ms",
     }
 
 
@@ -121,7 +117,7 @@ def test_bytes_are_left_out_only_where_the_event_is_processed_at_once(
     """P-KEEP: what is not processed keeps its bytes, whatever the endpoint says."""
     given = Item(arrival(keep_body=keep_body), (handler(),) if handlers else ())
     (params,) = one(given, BEFORE).params("record_event")
-    assert (params["keep_body"], params["open"]) == (kept, handlers)
+    assert (params["keep_body"], params["state"] is State.PROCESSED) == (kept, handlers)
 
 
 @pytest.mark.parametrize(
@@ -134,18 +130,13 @@ def test_bytes_are_left_out_only_where_the_event_is_processed_at_once(
     ],
 )
 def test_an_event_that_is_settled_already_is_only_recorded(settled: State, outcome: Outcome) -> None:
-    """No handler and no mark; its state and reason are kept and told."""
+    """No handler, and nothing to seal; its state and reason are kept and told."""
     given = Item(arrival(settled=settled, reason="because", attempts=3))
     played = one(given, BEFORE, RECORDED)
     assert played.names == ["begin", "record_event", "commit"]
     assert played.value == EventResult(outcome=outcome, event_id="evt_1", state=settled, reason="because")
     (params,) = played.params("record_event")
-    assert (params["state"], params["last_error"], params["attempts"], params["open"]) == (
-        settled,
-        "because",
-        3,
-        False,
-    )
+    assert (params["state"], params["last_error"], params["attempts"]) == (settled, "because", 3)
 
 
 def first_copy(body: bytes, state: str = "processed", origin: str = "delivery") -> tuple[Any, ...]:
@@ -221,12 +212,14 @@ def test_a_verdict_is_recorded_in_a_transaction_of_its_own(
     verdict: Exception, state: State, outcome: Outcome
 ) -> None:
     """P-STATE: rolled back, begun again, recorded with the reason, met by the unique key like any other."""
-    played = one(item(handler(), keep_body=False), BEFORE, RECORDED, verdict, None, ("0",), (8, MICROSECONDS))
+    played = one(
+        item(handler(), keep_body=False), BEFORE, RECORDED, verdict, None, BEFORE, (8, MICROSECONDS, "901")
+    )
     assert played.names == ["begin", "record_event", "run", "rollback", "begin", "record_event", "commit"]
     assert played.value == EventResult(outcome=outcome, event_id="evt_1", state=state, reason="why")
     params = played.params("record_event")[1]
     assert (params["state"], params["last_error"], params["attempts"]) == (state, "why", 1)
-    assert (params["open"], params["keep_body"], params["lock_timeout"]) == (False, True, "0")
+    assert params["keep_body"]
     assert played.params("begin") == [{"handler_ms": 31_000, "wait_ms": 2500}] * 2
 
 
@@ -240,12 +233,11 @@ def test_reviews_are_kept_beside_a_verdict() -> None:
     given = item(first, second)
     plan = record_one(given, recording())
     next(plan)
-    plan.send(BEFORE)
-    step: Any = plan.send(RECORDED)
+    step: Any = plan.send((BEFORE, RECORDED))
     step.work(FakeSession())
     step = plan.send(None)
     step.work(FakeSession())
-    played = play(resumed(plan, Ignore("x")), [None, ("0",), (8, MICROSECONDS), (1,), (2,)])
+    played = play(resumed(plan, Ignore("x")), [None, BEFORE, (8, MICROSECONDS, "901"), (1,), (2,)])
     assert played.names == ["rollback", "begin", "record_event", "insert_review", "insert_review", "commit"]
     assert (
         played.params("insert_review")
@@ -294,7 +286,7 @@ def test_a_verdict_whose_key_a_rival_took_meanwhile_is_a_duplicate() -> None:
     """P-DUP: between the two transactions another copy may be recorded; its fate is told."""
     given = item(handler())
     row = first_copy(given.arrival.body)
-    played = one(given, BEFORE, RECORDED, Ignore("x"), None, ("0",), None, row)
+    played = one(given, BEFORE, RECORDED, Ignore("x"), None, BEFORE, None, row)
     assert played.names[-3:] == ["record_event", "find_event", "commit"]
     assert played.value is not None
     assert (played.value.outcome, played.value.state) == (Outcome.DUPLICATE, State.PROCESSED)
@@ -325,32 +317,41 @@ ERRORS = [
 @pytest.mark.parametrize("position", range(5))
 def test_an_error_at_any_step_raises_out_of_the_plan(position: int, error: InboxError) -> None:
     """P-DUP, P-ACK: nothing is answered but what is committed; no error is swallowed, or taken for a duplicate."""
-    answers: list[object] = [BEFORE, RECORDED, None, (7,), None]
+    answers: list[object] = [BEFORE, RECORDED, None, None, None]
     answers[position] = error
     played = one(item(handler()), *answers)
-    assert played.error is error
+    named = position > 2 and isinstance(error, TransactionEndedError)
+    assert played.error is not None
+    assert (played.error.__cause__ if named else played.error) is error
     assert len(played.steps) == position + 1
 
 
 def test_handlers_run_in_order_and_the_first_verdict_ends_it() -> None:
     """The later ones do not run."""
     given = item(handler("a"), handler("b"), handler("c"))
-    played = one(given, BEFORE, RECORDED, None, Ignore("x"), None, ("0",), (8, MICROSECONDS))
+    played = one(given, BEFORE, RECORDED, None, Ignore("x"), None, BEFORE, (8, MICROSECONDS, "901"))
     runs = [step.name for step in played.steps if isinstance(step, Run)]
     assert runs == ["a", "b"]
-    processed = one(given, BEFORE, RECORDED, None, None, None, (7,))
+    processed = one(given, BEFORE, RECORDED)
     assert [step.name for step in processed.steps if isinstance(step, Run)] == ["a", "b", "c"]
 
 
-@pytest.mark.parametrize("sqlstate", [None, "25P02", "25006"])
-def test_a_mark_that_finds_no_row_of_this_transaction_names_the_handlers(sqlstate: str | None) -> None:
-    """P-ONCE: no row, a transaction that is aborted, one that is read-only: a handler ended what it was given."""
-    answer = None if sqlstate is None else StatementError("x", sqlstate=sqlstate)
+@pytest.mark.parametrize(
+    "met",
+    [
+        StatementError("x", sqlstate="25P02"),
+        StatementError("x", sqlstate="WI001"),
+        TransactionEndedError("x"),
+    ],
+    ids=repr,
+)
+def test_a_transaction_that_cannot_be_sealed_names_the_handlers(met: InboxError) -> None:
+    """P-ONCE: another transaction, one without the mark, one that is aborted or gone: a handler ended it."""
     given = item(handler("a"), handler("b"), handler("a"))
-    played = one(given, BEFORE, RECORDED, None, None, None, answer)
+    played = one(given, BEFORE, RECORDED, None, None, None, met)
     assert isinstance(played.error, TransactionEndedError)
     assert str(played.error) == (
-        "a, b committed, rolled back, aborted or made read-only the transaction it was given; nothing is applied. "
+        "a, b committed, rolled back or aborted the transaction it was given; nothing is applied. "
         "Leave COMMIT and ROLLBACK to webhook-inbox, and let a database error rise or contain it in a savepoint"
     )
     assert "commit" not in played.names
@@ -362,16 +363,17 @@ def test_a_mark_that_finds_no_row_of_this_transaction_names_the_handlers(sqlstat
         ("42501", HandlerFailedError, "RESET ROLE"),
         ("25P03", HandlerTimeoutError, "SQLSTATE 25P03"),
         ("25P04", HandlerTimeoutError, "SQLSTATE 25P04"),
-        ("23514", StatementError, "x"),
+        ("23514", HandlerFailedError, "SQLSTATE 23514"),
     ],
 )
-def test_what_the_mark_meets_is_named(sqlstate: str, name: type[InboxError], says: str) -> None:
-    """A role that may not, a session that was ended: the handler's; anything else is the statement's own."""
+def test_what_the_seal_meets_is_named(sqlstate: str, name: type[InboxError], says: str) -> None:
+    """A role that was left, a session that was ended, a statement that failed: all the handler's."""
     met = StatementError("x", sqlstate=sqlstate)
     played = one(item(handler()), BEFORE, RECORDED, None, met)
     assert type(played.error) is name
     assert says in str(played.error)
-    assert name is StatementError or (played.error.__cause__ is met and "billing.book" in str(played.error))
+    assert "billing.book" in str(played.error)
+    assert played.error.__cause__ is met
 
 
 def test_a_commit_that_the_server_refuses_is_the_handlers_failure() -> None:
@@ -379,7 +381,7 @@ def test_a_commit_that_the_server_refuses_is_the_handlers_failure() -> None:
     cause = RuntimeError("the driver's error")
     refused = StatementError("x", sqlstate="23505")
     refused.__cause__ = cause
-    played = one(item(handler()), BEFORE, RECORDED, None, (7,), refused)
+    played = one(item(handler()), BEFORE, RECORDED, None, None, refused)
     assert type(played.error) is HandlerFailedError
     assert str(played.error) == "the server refused to commit what billing.book wrote (SQLSTATE 23505)"
     assert played.error.__cause__ is cause
@@ -410,8 +412,7 @@ def test_an_event_is_given_to_its_handlers_with_the_servers_time() -> None:
     given = item(Handler(Pattern("*"), lambda tx, event: seen.append(event), "sync", "a"))
     plan = record_one(given, recording())
     next(plan)
-    plan.send(BEFORE)
-    step: Any = plan.send(RECORDED)
+    step: Any = plan.send((BEFORE, RECORDED))
     step.work(FakeSession())
     (event,) = seen
     assert (event.received_at, event.attempt, event.key) == (NOW, 1, given.arrival.key)

@@ -161,7 +161,10 @@ def commit_effect(
     except TransactionEndedError as error:
         raise _ended(handlers) from error
     except StoreError as error:
-        raise _uncommitted(error, handlers) from error.__cause__ or error
+        named = _uncommitted(error, handlers)
+        if named is error:
+            raise
+        raise named from error.__cause__ or error
 
 
 def _uncommitted(error: StoreError, handlers: Sequence[Handler]) -> InboxError:

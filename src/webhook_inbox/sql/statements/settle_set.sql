@@ -8,7 +8,7 @@ WITH wait AS MATERIALIZED (
     SET state = 'processed', processed_at = clock_timestamp(), effect_transaction = pg_current_xact_id(), last_error = NULL,
         worker_id = NULL, solitary = false
     FROM wait, unnest(%(ids)s::bigint[], %(tokens)s::integer[]) AS held (id, token)
-    WHERE i.id = held.id AND i.claims = held.token AND i.worker_id = %(worker_id)s AND i.state = 'leased'
+    WHERE i.id = held.id AND i.claims = held.token AND i.worker_id = %(worker_id)s AND i.state || '' = 'leased'
     RETURNING i.id
 )
 SELECT id, pg_current_xact_id()::text, set_config('lock_timeout', current_setting('webhook_inbox.lock_timeout'), true) FROM marked
