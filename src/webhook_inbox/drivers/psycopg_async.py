@@ -19,8 +19,10 @@ from webhook_inbox.drivers.psycopg_flight import fly
 from webhook_inbox.drivers.psycopg_settings import (
     CLOSE_SECONDS_MAX,
     STALE_POOL_SQLSTATES,
+    WHICH_SERVER,
     connect_arguments,
     pool_exhausted,
+    prepares,
 )
 from webhook_inbox.drivers.psycopg_state import ended_by, lost, unfit
 from webhook_inbox.drivers.silence import Wait, Watch
@@ -225,7 +227,9 @@ class AsyncPsycopgDriver:
             self._loop, self._lock, self._pool = loop, asyncio.Lock(), None
         async with self._lock:
             if self._pool is None:
-                pool = AsyncConnectionPool(**connect_arguments(self._given, self._settings))
+                configure = _configure if self._settings.prepared_statements else None
+                arguments = connect_arguments(self._given, self._settings)
+                pool = AsyncConnectionPool(**arguments, configure=configure)
                 await pool.open()
                 self._pool = pool
             return self._pool
@@ -249,6 +253,14 @@ async def _execute(
 ) -> psycopg.AsyncCursor[Row]:
     # The text is one of our files, with a quoted schema name: data is never put into it.
     return await psycopg.AsyncCursor(conn, row_factory=tuple_row).execute(statement.text, params)
+
+
+async def _configure(conn: psycopg.AsyncConnection[Any]) -> None:
+    """Let *conn*, which is new, prepare statements unless a pooler stands before the server."""
+    async with conn.transaction(), psycopg.AsyncCursor(conn, row_factory=tuple_row) as cursor:
+        await cursor.execute(WHICH_SERVER)
+        (server_pid,) = await cursor.fetchone() or (None,)
+    conn.prepare_threshold = prepares(conn, server_pid)
 
 
 @asynccontextmanager

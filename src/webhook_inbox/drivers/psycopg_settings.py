@@ -15,6 +15,9 @@ from webhook_inbox.model.settings import Settings
 # neighbours in the pool.
 STALE_POOL_SQLSTATES = frozenset({"25006", "57P01", "57P02", "57P03", "57P05"})
 
+WHICH_SERVER = "SELECT pg_backend_pid()"
+_PREPARE_AFTER = 5
+
 # What a pool's own threads may take to end; one that connects to a server that never answers is left behind.
 CLOSE_SECONDS_MAX = 1.0
 
@@ -76,7 +79,7 @@ def connect_arguments(dsn: str, settings: Settings) -> dict[str, Any]:
     """Give the arguments of a pool for *dsn*."""
     return {
         "conninfo": libpq_dsn(dsn),
-        "kwargs": {"prepare_threshold": 5 if settings.prepared_statements else None},
+        "kwargs": {"prepare_threshold": None},
         "min_size": 0,
         "max_size": settings.connections_max,
         "timeout": settings.connection_wait_seconds,
@@ -85,6 +88,17 @@ def connect_arguments(dsn: str, settings: Settings) -> dict[str, Any]:
         "name": "webhook-inbox",
         "open": False,
     }
+
+
+def prepares(conn: psycopg.Connection[Any] | psycopg.AsyncConnection[Any], server_pid: int) -> int | None:
+    """
+    Give after how many executions *conn* shall prepare a statement; None: never.
+
+    Args:
+        server_pid: What ``pg_backend_pid()`` says. A pooler tells its clients an id of its own, and may hand out
+            another session for each transaction, which does not have what this one has prepared.
+    """
+    return _PREPARE_AFTER if conn.info.backend_pid == server_pid else None
 
 
 def pool_exhausted(settings: Settings) -> StoreUnavailableError:

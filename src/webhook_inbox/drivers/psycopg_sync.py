@@ -19,8 +19,10 @@ from webhook_inbox.drivers.psycopg_flight import fly
 from webhook_inbox.drivers.psycopg_settings import (
     CLOSE_SECONDS_MAX,
     STALE_POOL_SQLSTATES,
+    WHICH_SERVER,
     connect_arguments,
     pool_exhausted,
+    prepares,
 )
 from webhook_inbox.drivers.psycopg_state import ended_by, lost, unfit
 from webhook_inbox.drivers.silence import Wait, Watch
@@ -238,7 +240,9 @@ class PsycopgDriver:
             return self._given
         with self._lock:
             if self._pool is None:
-                pool = ConnectionPool(**connect_arguments(self._given, self._settings))
+                configure = _configure if self._settings.prepared_statements else None
+                arguments = connect_arguments(self._given, self._settings)
+                pool = ConnectionPool(**arguments, configure=configure)
                 pool.open()
                 self._pool = pool
             return self._pool
@@ -258,6 +262,14 @@ class PsycopgDriver:
 def _execute(conn: psycopg.Connection[Any], statement: Statement, params: Params) -> psycopg.Cursor[Row]:
     # The text is one of our files, with a quoted schema name: data is never put into it.
     return psycopg.Cursor(conn, row_factory=tuple_row).execute(statement.text, params)
+
+
+def _configure(conn: psycopg.Connection[Any]) -> None:
+    """Let *conn*, which is new, prepare statements unless a pooler stands before the server."""
+    with conn.transaction(), psycopg.Cursor(conn, row_factory=tuple_row) as cursor:
+        cursor.execute(WHICH_SERVER)
+        (server_pid,) = cursor.fetchone() or (None,)
+    conn.prepare_threshold = prepares(conn, server_pid)
 
 
 @contextmanager

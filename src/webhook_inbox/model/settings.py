@@ -84,8 +84,8 @@ class Settings:
         answer_seconds_max: Seconds a hybrid endpoint gives the handler before it answers 200 without it.
         stop_seconds_max: Seconds a worker has to finish what is under way when it is told to stop.
         connection_wait_seconds: Seconds a delivery waits for a free connection; then 503.
-        prepared_statements: Let the driver prepare statements on the server; off, because older transaction-mode
-            poolers lose them.
+        prepared_statements: Let the driver prepare statements on the server, where a connection leads to one; never
+            behind a pooler, which may hand out another session for each transaction.
         body_bytes_max: Largest body in bytes; 0 takes the source's own default.
         body_seconds_max: Seconds a body may take to arrive, beyond what its size earns at the minimum rate; then 408.
         body_bytes_per_second_min: Each this many bytes received earn the body one more second.
@@ -104,12 +104,12 @@ class Settings:
     backoff_seconds_max: float = 3600.0
     concurrency_max: int = 10
     rate_per_second_max: float = 0.0
-    batch_events_max: int = 20
+    batch_events_max: int = 50
     waiting_max: int = 1000
     answer_seconds_max: float = 5.0
     stop_seconds_max: float = 25.0
     connection_wait_seconds: float = 3.0
-    prepared_statements: bool = False
+    prepared_statements: bool = True
     body_bytes_max: int = 0
     body_seconds_max: float = 10.0
     body_bytes_per_second_min: float = 65_536.0

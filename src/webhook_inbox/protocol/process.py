@@ -17,7 +17,7 @@ share one transaction, a savepoint each, and one that fails takes only itself ba
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
@@ -50,7 +50,7 @@ from webhook_inbox.protocol.steps import (
     Together,
 )
 from webhook_inbox.protocol.tx import Review, review_params
-from webhook_inbox.protocol.work import HandlerWork, Subject, commit_effect, not_yet, run_handlers
+from webhook_inbox.protocol.work import HandlerWork, Seal, Subject, commit_effect, not_yet, run_handlers
 from webhook_inbox.sql.statements import Statements
 
 # A batch commits what it has after this long, so that a slow event does not hold its mates' effects back.
@@ -128,7 +128,10 @@ def process(work: Work, to: Processing) -> Plan[RunOutcome]:
 
     Promises: P-FENCE, P-ONCE.
     """
-    marked = (yield Together((to.begin, *_take(work, to))))[-1]
+    state = State.PROCESSED if work.handlers else State.IGNORED
+    reason = None if work.handlers else f"no handler for {work.claim.event.type}"
+    settle = _settle(work.claim, state, reason, to)
+    _, marked, *_ = yield Together((to.begin, settle, *_turn(work.claim, to)))
     if marked is None:
         yield Rollback()
         return RunOutcome.LEASE_LOST
@@ -137,20 +140,21 @@ def process(work: Work, to: Processing) -> Plan[RunOutcome]:
         raise not_yet(steering)
     if steering is None:
         yield from _drop_body(work, to)
-        yield from commit_effect(_sealable(work, marked), work.handlers, to.sql)
-        return _ran(work)
+        seal = Seal(transaction=marked[0], events=[work.claim.id]) if work.handlers else None
+        yield from commit_effect(seal, work.handlers, to.sql)
+        return RunOutcome(state)
     yield Rollback()
     return (yield from settle_steered(work, steering, reviews, to))
 
 
 def process_batch(batch: Sequence[Work], to: Processing) -> Plan[tuple[RunOutcome | HandlerError, ...]]:
     """
-    Run several claimed events in one transaction, a savepoint each.
+    Run several claimed events in one transaction, a savepoint each; at least one of them has a handler.
 
     Returns:
-        One entry per event, in order: its outcome, or what its handler met. ``not_run`` where the time for a
-        batch was up before its
-        turn, or where it must run by itself: a handler steered, and its verdict needs a transaction of its own.
+        One entry per event, in order: its outcome, or what its handler met. ``not_run`` where the time for a batch was
+        up before its turn, or where it must run by itself: it has no handler or one that steered, somebody has locked
+        its row, or its claim is no longer ours.
 
     Raises:
         TransactionEndedError: A handler ended the transaction; nothing of the batch is applied.
@@ -160,20 +164,17 @@ def process_batch(batch: Sequence[Work], to: Processing) -> Plan[tuple[RunOutcom
     Promises: P-FENCE, P-ONCE, P-FLOW.
     """
     to = replace(to, wait_seconds=min(to.wait_seconds, BATCH_WAIT_SECONDS))
+    transactions = yield from _take_all([work.claim for work in batch if work.handlers], to)
     ends_at = time.monotonic() + BATCH_SECONDS_MAX
-    outcomes: list[RunOutcome | HandlerError] = []
-    marked: list[tuple[int, str]] = []
-    before: tuple[Step, ...] = (to.begin,)
+    outcomes: dict[int, RunOutcome | HandlerError] = {}
+    before: tuple[Step, ...] = ()
     for work in batch:
-        if before == (to.begin,) or time.monotonic() <= ends_at:
-            outcome, before = yield from _process_within(work, before, marked, to)
-        else:
-            outcome = RunOutcome.NOT_RUN
-        outcomes.append(outcome)
-    if before:
-        yield Together(before)
-    yield from commit_effect(marked, [handler for work in batch for handler in work.handlers], to.sql)
-    return tuple(outcomes)
+        if work.claim.id in transactions and (not outcomes or time.monotonic() <= ends_at):
+            outcomes[work.claim.id], before = yield from _process_within(work, before, to)
+    seal = _sealing(transactions, outcomes, batch[0].claim)
+    handlers = [handler for work in batch for handler in work.handlers]
+    yield from commit_effect(seal, handlers, to.sql, before=before)
+    return tuple(outcomes.get(work.claim.id, RunOutcome.NOT_RUN) for work in batch)
 
 
 def process_set(handler: Handler, claims: Sequence[Claim], to: Processing) -> Plan[tuple[RunOutcome, ...]]:
@@ -181,7 +182,8 @@ def process_set(handler: Handler, claims: Sequence[Claim], to: Processing) -> Pl
     Hand several claimed events of one type to a set-based handler at once, in one transaction.
 
     Returns:
-        ``processed``, or ``lease_lost`` for those whose claim is no longer ours; the handler has not seen these.
+        ``processed``; ``not_run`` for those that are to run by themselves, since somebody has locked their row or has
+        the claim by now: the handler has not seen these.
 
     Raises:
         HandlerError: The handler failed; nothing is applied, and each event is to run by itself.
@@ -189,15 +191,7 @@ def process_set(handler: Handler, claims: Sequence[Claim], to: Processing) -> Pl
 
     Promises: P-FENCE, P-ONCE.
     """
-    ordered = sorted(claims, key=lambda claim: claim.id)
-    params = {
-        "ids": [claim.id for claim in ordered],
-        "tokens": [claim.token for claim in ordered],
-        "worker_id": claims[0].worker_id,
-        "wait_ms": to.wait_ms,
-    }
-    _, rows = yield Together((to.begin, All(to.sql.settle_set, params)))
-    transactions = {row[0]: row[1] for row in rows}
+    transactions = yield from _take_all(claims, to)
     held = [claim for claim in claims if claim.id in transactions]
     if held:
         events = {claim.event.key: (claim.event, claim.id) for claim in held}
@@ -207,10 +201,9 @@ def process_set(handler: Handler, claims: Sequence[Claim], to: Processing) -> Pl
             raise HandlerNotYetError("the events of a set run one by one", retry_in_seconds=0.001)
         for claim in held:
             yield from _drop_body(Work(claim, (handler,)), to)
-    yield from commit_effect(list(transactions.items()), (handler,), to.sql)
-    return tuple(
-        RunOutcome.PROCESSED if claim.id in transactions else RunOutcome.LEASE_LOST for claim in claims
-    )
+    done = dict.fromkeys(transactions, RunOutcome.PROCESSED)
+    yield from commit_effect(_sealing(transactions, done, claims[0]), (handler,), to.sql)
+    return tuple(done.get(claim.id, RunOutcome.NOT_RUN) for claim in claims)
 
 
 def fail(
@@ -285,39 +278,52 @@ def give_back(
     return frozenset(row[0] for row in rows)
 
 
+def _take_all(claims: Sequence[Claim], to: Processing) -> Plan[dict[int, str]]:
+    """Begin a transaction and mark all of *claims* that can be; give the transaction's id for each that is."""
+    params = {
+        "ids": [claim.id for claim in claims],
+        "tokens": [claim.token for claim in claims],
+        "worker_id": claims[0].worker_id,
+    }
+    rows: list[Row]
+    _, rows = yield Together((to.begin, All(to.sql.settle_set, params)))
+    return {row[0]: row[1] for row in rows}
+
+
+def _sealing(transactions: Mapping[int, str], outcomes: Mapping[int, object], claim: Claim) -> Seal | None:
+    """Seal what was processed; what was not stays with the worker of *claim*."""
+    if not transactions:
+        return None
+    done = {each for each in transactions if outcomes.get(each) is RunOutcome.PROCESSED}
+    return Seal(
+        transaction=next(iter(transactions.values())),
+        events=sorted(done),
+        undone=sorted(transactions.keys() - done),
+        worker_id=claim.worker_id,
+    )
+
+
 def _process_within(
-    work: Work, before: tuple[Step, ...], marked: list[tuple[int, str]], to: Processing
+    work: Work, before: tuple[Step, ...], to: Processing
 ) -> Plan[tuple[RunOutcome | HandlerError, tuple[Step, ...]]]:
     """Run one of a batch, after the steps *before*; give its outcome, and the steps that come before the next."""
-    try:
-        row = (yield Together((*before, Savepoint(), *_take(work, to))))[-1]
-    except KeyBusyError:  # somebody has locked its row: it waits by itself, not here
-        yield RollbackTo()
-        return RunOutcome.NOT_RUN, ()
-    if row is None:
-        return RunOutcome.LEASE_LOST, (Release(),)
     met: RunOutcome | HandlerError = RunOutcome.NOT_RUN
     try:
+        yield Together((*before, Savepoint(), *_turn(work.claim, to)))
         steering, _ = yield from _run(work, to)
         if steering is None:
             yield from _drop_body(work, to)
-            marked += _sealable(work, row)
-            return _ran(work), (Release(),)
+            return RunOutcome.PROCESSED, (Release(),)
         if isinstance(steering, NotYet):
             met = not_yet(steering)
+    except KeyBusyError:
+        pass  # somebody runs an event of its order key: it waits by itself, not here
     except (TransactionEndedError, HandlerTimeoutError):
         raise  # the transaction, or its session, may be gone: each of the batch gets one of its own
     except HandlerError as error:
         met = error
     yield RollbackTo()
     return met, ()
-
-
-def _take(work: Work, to: Processing) -> tuple[One, ...]:
-    """Give the steps that lock the row of *work* and mark it, a turn at its order key before that."""
-    state = State.PROCESSED if work.handlers else State.IGNORED
-    reason = None if work.handlers else f"no handler for {work.claim.event.type}"
-    return *_turn(work.claim, to), _settle(work.claim, state, reason, to)
 
 
 def _turn(claim: Claim, to: Processing) -> tuple[One, ...]:
@@ -328,16 +334,7 @@ def _turn(claim: Claim, to: Processing) -> tuple[One, ...]:
 
 
 def _settle(claim: Claim, state: State, reason: str | None, to: Processing) -> One:
-    params = {**claim.fence, "state": state, "last_error": reason, "wait_ms": to.wait_ms}
-    return One(to.sql.settle_claimed, params)
-
-
-def _sealable(work: Work, row: Row) -> list[tuple[int, str]]:
-    return [(work.claim.id, row[0])] if work.handlers else []
-
-
-def _ran(work: Work) -> RunOutcome:
-    return RunOutcome.PROCESSED if work.handlers else RunOutcome.IGNORED
+    return One(to.sql.settle_claimed, {**claim.fence, "state": state, "last_error": reason})
 
 
 def _run(work: Work, to: Processing) -> Plan[tuple[Steering | None, tuple[Review, ...]]]:
@@ -357,7 +354,7 @@ def settle_steered(
     """Record a handler's verdict without its writes, in a transaction of its own and under the token once more."""
     state = State.DEAD if isinstance(steering, GiveUp) else State.IGNORED
     settle = _settle(work.claim, state, steering.reason, to)
-    if (yield Together((to.begin, *_turn(work.claim, to), settle)))[-1] is None:
+    if (yield Together((to.begin, settle)))[-1] is None:
         yield Rollback()
         return RunOutcome.LEASE_LOST
     for review in reviews:

@@ -56,7 +56,7 @@ from webhook_inbox.protocol.steps import (
     Together,
 )
 from webhook_inbox.protocol.tx import Review, review_params
-from webhook_inbox.protocol.work import Subject, commit_effect, names, not_yet, run_handlers
+from webhook_inbox.protocol.work import Seal, Subject, commit_effect, names, not_yet, run_handlers
 
 # After one key of a body was busy, its mates are held by the same rival, most likely.
 _NEXT_WAIT_SECONDS_MAX = 0.05
@@ -85,7 +85,8 @@ def record_one(item: Item, to: Recording) -> Plan[EventResult]:
     if steering is not None:
         yield Rollback()
         return (yield from _settle(item, steering, reviews, to))
-    yield from commit_effect(_marked(item, recorded), item.handlers, to.sql)
+    seal = Seal(transaction=recorded[2], events=[recorded[0]]) if item.handlers else None
+    yield from commit_effect(seal, item.handlers, to.sql)
     return recorded_result(item.arrival)
 
 
@@ -104,14 +105,15 @@ def record_batch(items: Sequence[Item], to: Recording) -> Plan[tuple[EventResult
     Promises: P-ACK, P-DUP, P-ONCE, P-STATE, P-FLOW.
     """
     results: dict[int, EventResult] = {}
-    marked: list[tuple[int, str]] = []
+    marked: dict[int, str] = {}
     next_to = replace(to, wait_seconds=min(to.wait_seconds, _NEXT_WAIT_SECONDS_MAX))
     yield to.begin
     for position in sorted(range(len(items)), key=lambda position: sort_key(items[position].arrival)):
         results[position] = yield from _record_within(items[position], marked, to)
         if results[position].outcome is Outcome.UNAVAILABLE:
             to = next_to
-    yield from commit_effect(marked, [handler for item in items for handler in item.handlers], to.sql)
+    seal = Seal(transaction=next(iter(marked.values())), events=list(marked)) if marked else None
+    yield from commit_effect(seal, [handler for item in items for handler in item.handlers], to.sql)
     return tuple(results[position] for position in range(len(items)))
 
 
@@ -120,7 +122,7 @@ def set_aside(item: Item, error: HandlerError | StatementError) -> Item:
     return Item(settled_by(item.arrival, error))
 
 
-def _record_within(item: Item, marked: list[tuple[int, str]], to: Recording) -> Plan[EventResult]:
+def _record_within(item: Item, marked: dict[int, str], to: Recording) -> Plan[EventResult]:
     try:
         record = to.record(item.arrival, effect=bool(item.handlers))
         _, recorded = yield Together((Savepoint(), record))
@@ -135,7 +137,8 @@ def _record_within(item: Item, marked: list[tuple[int, str]], to: Recording) -> 
         steering, reviews = yield from _run(item, recorded, to)
         if steering is None:
             yield from _keep(item)
-            marked += _marked(item, recorded)
+            if item.handlers:
+                marked[recorded[0]] = recorded[2]
             return recorded_result(item.arrival)
         verdict = steering
     except TransactionEndedError:
@@ -150,10 +153,6 @@ def _run(item: Item, recorded: Row, to: Recording) -> Plan[tuple[Steering | None
     event = item.arrival.event(received_at=instant(recorded[1]), attempt=1)
     work = Subject(event=event, inbox_id=recorded[0], handlers=item.handlers, prepared=item.prepared)
     return (yield from run_handlers(work, seconds_max=to.handler_seconds_max, sql=to.sql))
-
-
-def _marked(item: Item, recorded: Row) -> list[tuple[int, str]]:
-    return [(recorded[0], recorded[2])] if item.handlers else []
 
 
 def _keep(item: Item) -> Plan[None]:

@@ -142,12 +142,12 @@ def _run_batch(
             return (yield from _one_by_one(endpoint, claims, running))
         works.append(Work(claim, handlers))
     kinds = {_kind(work.handlers) for work in works} - {None}
-    if len(kinds) > 1:
+    if len(kinds) != 1:
         return (yield from _one_by_one(endpoint, claims, running))
     to = running.processing(endpoint)
     started = time.monotonic()
     try:
-        met = yield Transact(lambda: process_batch(works, to), next(iter(kinds), None))
+        met = yield Transact(lambda: process_batch(works, to), next(iter(kinds)))
     except StoreUnavailableError:
         raise
     except InboxError:
@@ -177,9 +177,13 @@ def _run_set(
         raise
     except InboxError:
         return (yield from _one_by_one(endpoint, claims, running))
-    return tuple(
-        _told(endpoint, claim, outcome, running) for claim, outcome in zip(claims, outcomes, strict=True)
-    )
+    told = []
+    for claim, outcome in zip(claims, outcomes, strict=True):
+        if outcome is RunOutcome.NOT_RUN:
+            told.append((yield from run_claim(endpoint, claim, running)))
+        else:
+            told.append(_told(endpoint, claim, outcome, running))
+    return tuple(told)
 
 
 def _one_by_one(

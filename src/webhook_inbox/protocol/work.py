@@ -20,7 +20,7 @@ from webhook_inbox.errors import (
 from webhook_inbox.model.event import Event, EventKey
 from webhook_inbox.model.steering import STEERING, NotYet, Steering
 from webhook_inbox.protocol.handlers import Handler
-from webhook_inbox.protocol.steps import Commit, One, Plan, Run, Session, Together
+from webhook_inbox.protocol.steps import Commit, One, Plan, Run, Session, Step, Together
 from webhook_inbox.protocol.tx import Review, Tx
 from webhook_inbox.sql.statements import Statements
 
@@ -138,30 +138,58 @@ class HandlerWork:
             )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seal:
+    """
+    Say which marks of a transaction are to be committed.
+
+    Attributes:
+        transaction: Its id, as the statement that marked them gave it.
+        events: The rows whose handlers have returned.
+        undone: The rows whose handlers came to nothing: they lose their mark.
+        worker_id: Who holds these.
+    """
+
+    transaction: str
+    events: Sequence[int]
+    undone: Sequence[int] = ()
+    worker_id: int | None = None
+
+    def step(self, sql: Statements) -> One:
+        """Give the step that seals."""
+        params = {
+            "transaction": self.transaction,
+            "events": list(self.events),
+            "undone": list(self.undone),
+            "worker_id": self.worker_id,
+        }
+        return One(sql.seal_effect, params)
+
+
 def commit_effect(
-    marked: Sequence[tuple[int, str]], handlers: Sequence[Handler], sql: Statements
+    seal: Seal | None, handlers: Sequence[Handler], sql: Statements, *, before: Sequence[Step] = ()
 ) -> Plan[None]:
     """
     Seal the transaction in which *handlers* ran, and commit it.
 
     Args:
-        marked: The rows that it has marked processed, each with the id of the transaction that did; none: nothing ran.
+        seal: None where nothing is marked.
+        before: Steps to be performed first.
 
     Raises:
         TransactionEndedError: It is another transaction, or one that can no longer commit: a handler ended it (P-ONCE).
         HandlerFailedError: The handlers left another role, or the server refuses what they wrote.
         HandlerTimeoutError: The server ended the session while they took their time.
     """
-    if not marked:
-        yield Commit()
-        return
-    begun = {"transaction": marked[0][1], "events": [row for row, _ in marked]}
+    sealed = () if seal is None else (seal.step(sql),)
     try:
-        yield Together((One(sql.seal_effect, begun), Commit()))
+        yield Together((*before, *sealed, Commit()))
     except TransactionEndedError as error:
+        if not handlers:
+            raise
         raise _ended(handlers) from error
     except StoreError as error:
-        named = _uncommitted(error, handlers)
+        named = _uncommitted(error, handlers) if handlers else error
         if named is error:
             raise
         raise named from error.__cause__ or error

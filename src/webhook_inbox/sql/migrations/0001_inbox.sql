@@ -53,22 +53,6 @@ CREATE CONSTRAINT TRIGGER refuse_unsealed_effect AFTER INSERT OR UPDATE OF effec
     DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
     WHEN (NEW.effect_transaction IS NOT NULL) EXECUTE FUNCTION {schema}.refuse_unsealed_effect();
 
--- Called last, in the transaction that the handlers were given. One that ended it is in another one now; one that went back behind
--- the savepoint around it has taken back the mark of its event.
-CREATE FUNCTION {schema}.seal_effect(transaction text, events bigint[]) RETURNS void LANGUAGE plpgsql AS $webhook_inbox$
-BEGIN
-    IF pg_current_xact_id_if_assigned()::text IS DISTINCT FROM transaction
-       OR (SELECT count(*) FROM {schema}.inbox WHERE id = ANY (events) AND effect_transaction::text = transaction) <> cardinality(events)
-    THEN
-        RAISE EXCEPTION 'a handler ended the transaction it was given' USING ERRCODE = 'WI001';
-    END IF;
-    IF current_user <> current_setting('webhook_inbox.role', true) THEN
-        RAISE EXCEPTION 'a handler left another role' USING ERRCODE = '42501';
-    END IF;
-    PERFORM set_config('webhook_inbox.sealed', transaction, true),
-            set_config('synchronous_commit', CASE current_setting('synchronous_commit') WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, true);
-END $webhook_inbox$;
-
 CREATE TABLE {schema}.bodies (
     received_at  timestamptz NOT NULL,
     id           bigint      NOT NULL,

@@ -29,6 +29,28 @@ CREATE INDEX inbox_order_leased ON {schema}.inbox (endpoint, order_key) WHERE or
 CREATE FUNCTION {schema}.next_event_id() RETURNS bigint LANGUAGE sql VOLATILE
     SET search_path = {schema}, pg_temp AS $webhook_inbox$ SELECT nextval('inbox_id_seq') $webhook_inbox$;
 
+-- Called last, in the transaction that the handlers were given: one that ended it is in another one now. Events whose handlers came to
+-- nothing lose their mark and stay with the worker that holds them.
+CREATE FUNCTION {schema}.seal_effect(transaction text, events bigint[], undone bigint[], worker bigint) RETURNS void
+    LANGUAGE plpgsql AS $webhook_inbox$
+BEGIN
+    IF pg_current_xact_id_if_assigned()::text IS DISTINCT FROM transaction
+       OR (SELECT count(*) FROM {schema}.inbox WHERE id = ANY (events || undone) AND effect_transaction::text = transaction)
+          <> cardinality(events || undone)
+    THEN
+        RAISE EXCEPTION 'a handler ended the transaction it was given' USING ERRCODE = 'WI001';
+    END IF;
+    IF current_user <> current_setting('webhook_inbox.role', true) THEN
+        RAISE EXCEPTION 'a handler left another role' USING ERRCODE = '42501';
+    END IF;
+    IF cardinality(undone) > 0 THEN
+        UPDATE {schema}.inbox SET state = 'leased', processed_at = NULL, effect_transaction = NULL, worker_id = worker
+        WHERE id = ANY (undone);
+    END IF;
+    PERFORM set_config('webhook_inbox.sealed', transaction, true),
+            set_config('synchronous_commit', CASE current_setting('synchronous_commit') WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, true);
+END $webhook_inbox$;
+
 CREATE TABLE {schema}.workers (
     id             bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     name           text        NOT NULL,

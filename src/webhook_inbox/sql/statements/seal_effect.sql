@@ -1,4 +1,5 @@
--- Let the server commit %(events)s, which this transaction has marked processed: their handlers have returned, the marks are there,
--- and it is still the transaction with the id %(transaction)s, in which they were called; else WI001. Another role than before: 42501.
+-- Let the server commit %(events)s, which this transaction has marked processed and whose handlers have returned; take the marks of
+-- %(undone)s back, whose handlers have not, and leave them to worker %(worker_id)s. Fails with WI001 unless the marks are there and it
+-- is still the transaction with the id %(transaction)s, in which the handlers were called; with 42501 under another role than before.
 -- The commit that follows is durable, whatever a handler set. P-ONCE, P-ACK. Index: primary key.
-SELECT {schema}.seal_effect(%(transaction)s::text, %(events)s::bigint[])
+SELECT {schema}.seal_effect(%(transaction)s::text, %(events)s::bigint[], %(undone)s::bigint[], %(worker_id)s::bigint)
