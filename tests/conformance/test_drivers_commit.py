@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import psycopg
 import pytest
 
+from tests.conformance.test_drivers_pool import assert_idle
 from tests.fixtures.arrivals import item, recording
 from tests.fixtures.drivers import Bench, Script, enter
 from webhook_inbox.errors import HandlerFailedError, TransactionEndedError
@@ -99,7 +100,7 @@ CRIMES: dict[str, Script] = {
     "ROLLBACK; BEGIN": says(EFFECT, f"ROLLBACK; BEGIN; {EFFECT}"),
     "ROLLBACK AND CHAIN": says("ROLLBACK AND CHAIN", EFFECT),
     "PREPARE TRANSACTION": says(EFFECT, "PREPARE TRANSACTION 'mine'", swallow=True),
-    "SET TRANSACTION READ ONLY": says(EFFECT, "SET TRANSACTION READ ONLY"),
+    "RESET ALL; COMMIT": says(EFFECT, "RESET ALL", "COMMIT", swallow=True),
     "SET CONSTRAINTS ALL IMMEDIATE": says(EFFECT, "SET CONSTRAINTS ALL IMMEDIATE"),
     "swallow an error": says(EFFECT, "SELECT 1 / 0", swallow=True),
     "swallow an error and go on": says("SELECT 1 / 0", EFFECT, swallow=True),
@@ -128,6 +129,8 @@ RIGHTS: dict[str, Script] = {
     "settings of its own": says(
         EFFECT, "SET LOCAL lock_timeout = '1s'", "SET LOCAL synchronous_commit = off"
     ),
+    "every setting reset": says(EFFECT, "RESET ALL"),
+    "nothing written any more": says(EFFECT, "SET TRANSACTION READ ONLY"),
     "another isolation level for what comes later": says(
         EFFECT, "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL SERIALIZABLE"
     ),
@@ -155,14 +158,14 @@ def test_a_handler_that_ends_its_transaction_fails_by_name(
 
 
 @pytest.mark.parametrize("crime", ["COMMIT", "COMMIT AND CHAIN", "COMMIT and go on", "commit()"])
-def test_without_the_servers_own_refusal_an_event_is_not_called_processed_either(
+def test_without_the_servers_own_refusal_a_handlers_commit_is_not_believed_either(
     bench: Bench, effects: psycopg.Connection[Any], crime: str
 ) -> None:
-    """P-ONCE: where somebody has disabled our trigger, the mark still asks for the transaction that recorded."""
-    effects.execute("ALTER TABLE webhooks.inbox DISABLE TRIGGER refuse_unmarked_event")
+    """P-ONCE: where somebody has disabled our trigger, the seal still asks for the transaction of the mark."""
+    effects.execute("ALTER TABLE webhooks.inbox DISABLE TRIGGER refuse_unsealed_effect")
     with pytest.raises(TransactionEndedError):
         bench.run(lambda: record_one(item(bench.handler(CRIMES[crime])), recording()))
-    assert effects.execute("SELECT state, processed_at FROM webhooks.inbox").fetchall() == [("waiting", None)]
+    assert committed(effects) == {"effect": 1, "inbox": 1, "bodies": 1}, "what it committed has its mark"
 
 
 @pytest.mark.parametrize("right", RIGHTS.values(), ids=RIGHTS)
@@ -175,6 +178,20 @@ def test_a_handler_that_keeps_its_transaction_is_believed(
     assert result.outcome is Outcome.PROCESSED
     assert effects.execute("SELECT n FROM effect").fetchall() == [(1,)]
     assert committed(effects) == {"effect": 1, "inbox": 1, "bodies": 1}
+    serves_on(bench, effects)
+
+
+@pytest.mark.parametrize("right", RIGHTS.values(), ids=RIGHTS)
+def test_the_next_event_of_a_body_finds_nothing_of_what_a_handler_set(
+    bench: Bench, effects: psycopg.Connection[Any], right: Script
+) -> None:
+    """P-FLOW: each handler's rights are its own; its mates are processed in the same transaction."""
+    effects.execute("ALTER TABLE once ADD CONSTRAINT later UNIQUE (n) DEFERRABLE INITIALLY DEFERRED")
+    scripts = [says(EFFECT), right, says(EFFECT)]
+    items = [item(bench.handler(script), event_id=f"evt_{n}") for n, script in enumerate(scripts)]
+    results = bench.run(lambda: record_batch(items, recording()))
+    assert [result.outcome for result in results] == [Outcome.PROCESSED] * 3
+    assert committed(effects) == {"effect": 3, "inbox": 3, "bodies": 3}
     serves_on(bench, effects)
 
 
@@ -224,7 +241,7 @@ def test_a_deferred_constraint_that_fails_at_the_commit_is_the_handlers_failure(
 def test_a_handler_that_leaves_a_lesser_role_fails_by_name(
     bench: Bench, effects: psycopg.Connection[Any]
 ) -> None:
-    """P-ONCE: a role that may not mark the event is named; with RESET ROLE the same handler is believed."""
+    """P-ONCE: a role that is not the one it was called with is named; with RESET ROLE the same handler is believed."""
     role = f"lesser_{effects.info.backend_pid}"
     effects.execute(f"CREATE ROLE {role}")
     try:
@@ -269,8 +286,4 @@ def serves_on(bench: Bench, witness: psycopg.Connection[Any]) -> None:
         result = bench.run(partial(record_one, good, recording()))
         assert result.outcome is Outcome.PROCESSED
     assert committed(witness)["inbox"] == before + 3
-    idle = """
-        SELECT coalesce(array_agg(state) FILTER (WHERE state <> 'idle'), '{}') FROM pg_stat_activity
-        WHERE datname = current_database() AND application_name = 'webhook-inbox'
-    """
-    assert witness.execute(idle).fetchone() == ([],)
+    assert_idle(witness)

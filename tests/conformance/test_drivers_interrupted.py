@@ -30,7 +30,7 @@ from webhook_inbox.protocol.recording import Item
 from webhook_inbox.protocol.steps import Plan
 
 Steps: TypeAlias = Generator[Any, Any, None]
-STEPS = ("begin", "record_event", "run", "mark_processed", "commit")
+STEPS = ("begin", "record_event", "run", "seal_effect", "commit")
 POINTS = [f"record_one.{step}.{when}" for step in STEPS for when in ("before", "after")]
 SETTINGS = Settings(connections_max=1, connection_wait_seconds=5.0)
 
