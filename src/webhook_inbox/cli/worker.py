@@ -11,7 +11,9 @@ from webhook_inbox.cli.options import AppArgument, JsonOption, LogFormatOption, 
 from webhook_inbox.cli.output import counted, say, tell, tell_json, visible
 
 if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
     from collections import Counter
+    from collections.abc import Callable
 
     from webhook_inbox.inbox import Inbox
     from webhook_inbox.protocol.process import RunOutcome
@@ -71,7 +73,17 @@ def _work(inbox: Inbox, *, drain: bool, json: bool) -> tuple[Counter[RunOutcome]
             ending.code = BAD if drain and stop.is_set() else GOOD
             return outcomes, stop.is_set()
 
-    return asyncio.run(work())
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        return runner.run(work())
+
+
+def _loop_factory() -> Callable[[], AbstractEventLoop] | None:
+    """Give the loop that `serve` runs on, where that extra is installed."""
+    try:
+        from uvloop import new_event_loop
+    except ImportError:
+        return None
+    return new_event_loop
 
 
 def _announce(inbox: Inbox, *, json: bool) -> None:

@@ -22,7 +22,7 @@ import json
 import random
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from webhook_inbox.drivers.failures import caused_by
@@ -183,7 +183,7 @@ class Worker:
         claims: Sequence[Claim] | None = None
         try:
             claims = await self._transact(lambda: claim(wanted, worker_id, self._running.sql))
-            self._begin(claims)
+            self._begin(claims, {each.endpoint: each.limit for each in wanted})
         except Exception as error:
             if claims is not None or isinstance(error, ClaimsUnknownError):
                 self._heartbeat.distrust(worker_id)
@@ -258,7 +258,7 @@ class Worker:
     def _rate(self, endpoint: EndpointPlan) -> Rate:
         return self._rates.setdefault(endpoint.name, Rate(endpoint.settings.rate_per_second_max))
 
-    def _begin(self, claims: Sequence[Claim]) -> None:
+    def _begin(self, claims: Sequence[Claim], limits: Mapping[str, int]) -> None:
         plans = {endpoint.name: endpoint for endpoint in self._endpoints()}
         self._hungry = {each.event.endpoint for each in claims}
         for name in self._hungry:
@@ -266,22 +266,27 @@ class Worker:
             due = [each for each in claims if each.event.endpoint == name]
             self._rate(endpoint).spend(len(due))
             self._alone.extend((endpoint, each) for each in due if each.solitary)
-            parts = self._parted(endpoint, [each for each in due if not each.solitary], len(plans))
+            shared = [each for each in due if not each.solitary]
+            parts = self._parted(endpoint, shared, len(plans), backlog=len(due) >= limits[name])
             self._places.add(endpoint, parts)
         if self._alone:  # whatever else is held when it kills the process would be a suspect
             self._to_give_back.extend(self._places.clear())
             while len(self._alone) > 1:
                 self._to_give_back.append(self._alone.pop()[1])
 
-    def _parted(self, endpoint: EndpointPlan, due: list[Claim], among: int) -> list[list[Claim]]:
+    def _parted(
+        self, endpoint: EndpointPlan, due: list[Claim], among: int, *, backlog: bool
+    ) -> list[list[Claim]]:
         """
-        One event a transaction while that is enough; more share one as the backlog grows. What lost its
-        database runs apart.
+        Share out what was claimed: as many transactions as there are places, and while as much came as was asked for,
+        as many events in each as may be. What lost its database runs apart.
         """
-        room = max(1, self._places.free(endpoint, among))
         apart = [[each] for each in due if self._losses[each.id]]
         rest = [each for each in due if not self._losses[each.id]]
-        size = max(1, min(endpoint.settings.batch_events_max, -(-len(rest) // room)))
+        size = endpoint.settings.batch_events_max
+        if not backlog:
+            room = max(1, self._places.free(endpoint, among))
+            size = max(1, min(size, -(-len(rest) // room)))
         return apart + [rest[start : start + size] for start in range(0, len(rest), size)]
 
     def _fill(self) -> None:

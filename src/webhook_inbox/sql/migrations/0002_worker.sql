@@ -40,7 +40,7 @@ BEGIN
     THEN
         RAISE EXCEPTION 'a handler ended the transaction it was given' USING ERRCODE = 'WI001';
     END IF;
-    IF current_user <> current_setting('webhook_inbox.role', true) THEN
+    IF current_user <> coalesce(nullif(current_setting('webhook_inbox.role', true), ''), session_user) THEN  -- '': after RESET ALL
         RAISE EXCEPTION 'a handler left another role' USING ERRCODE = '42501';
     END IF;
     IF cardinality(undone) > 0 THEN
