@@ -39,14 +39,16 @@ class Endpoint:
         """Give the path segment that the provider posts to."""
         return self.plan.name
 
-    def on(self, *event_types: str, prepare: Callable[[Event], Any] | None = None) -> Decorator:
+    def on(
+        self, *event_types: str, prepare: Callable[[Event], Any] | None = None, pipeline: bool = False
+    ) -> Decorator:
         """
         Register the decorated function for *event_types*; see ``Handlers.on``.
 
         Raises:
             ConfigurationError: As ``Handlers.on``, or the database given cannot serve this kind of function.
         """
-        return self._included(lambda handlers: handlers.on(*event_types, prepare=prepare))
+        return self._included(lambda handlers: handlers.on(*event_types, prepare=prepare, pipeline=pipeline))
 
     def on_batch(self, *event_types: str) -> Decorator:
         """

@@ -64,6 +64,7 @@ class Handler:
             same handlers in the same order.
         batch: Whether it takes a list of events; then no other handler shares its types.
         prepare: Called with the event before the transaction begins; its answer is the function's third argument.
+        pipeline: Whether its statements are sent without waiting for the answer of each.
     """
 
     pattern: Pattern
@@ -72,6 +73,7 @@ class Handler:
     name: str
     batch: bool = False
     prepare: Callable[..., Any] | None = None
+    pipeline: bool = False
 
 
 class Handlers:
@@ -85,7 +87,7 @@ class Handlers:
         self._handlers: list[Handler] = []
 
     def on(
-        self, *event_types: str, prepare: Callable[[Event], Any] | None = None
+        self, *event_types: str, prepare: Callable[[Event], Any] | None = None, pipeline: bool = False
     ) -> Callable[[Function], Function]:
         """
         Register the decorated function for each of *event_types*: literal, ``prefix.*`` or ``*``.
@@ -97,12 +99,16 @@ class Handlers:
             prepare: A first half that runs outside the transaction, after a plain look for a duplicate, for
                 what takes long: fetching the object from the provider's API. It takes the event, may run
                 again, and must have no effect; what it gives is the function's third argument.
+            pipeline: Send the function's statements without waiting for the answer of each (libpq's pipeline mode).
+                For one that writes and reads nothing: a read waits for the answer all the same. What the server
+                refuses is raised when the function returns, so it cannot catch it. A driver that has no pipeline
+                waits for each.
 
         Raises:
             ConfigurationError: No type, a bad pattern, a function that cannot take its arguments or that has ``yield``,
                 or ``def`` and ``async def`` for one event type.
         """
-        return self._registering(event_types, batch=False, prepare=prepare)
+        return self._registering(event_types, prepare=prepare, pipeline=pipeline)
 
     def on_batch(self, *event_types: str) -> Callable[[Function], Function]:
         """
@@ -115,17 +121,15 @@ class Handlers:
         Raises:
             ConfigurationError: As ``on``, or another handler shares one of the types.
         """
-        return self._registering(event_types, batch=True, prepare=None)
+        return self._registering(event_types, batch=True)
 
-    def _registering(
-        self, event_types: tuple[str, ...], *, batch: bool, prepare: Callable[[Event], Any] | None
-    ) -> Callable[[Function], Function]:
+    def _registering(self, event_types: tuple[str, ...], **options: Any) -> Callable[[Function], Function]:
         if not event_types or not all(isinstance(given, str) for given in event_types):
             raise ConfigurationError('on() needs the event types it is for: @endpoint.on("invoice.paid")')
 
         def register(function: Function) -> Function:
             for event_type in event_types:
-                self.add(_handler(Pattern(event_type), function, batch=batch, prepare=prepare))
+                self.add(_handler(Pattern(event_type), function, **options))
             return function
 
         return register
@@ -190,7 +194,12 @@ class Handlers:
 
 
 def _handler(
-    pattern: Pattern, function: Callable[..., Any], *, batch: bool, prepare: Callable[[Event], Any] | None
+    pattern: Pattern,
+    function: Callable[..., Any],
+    *,
+    batch: bool = False,
+    prepare: Callable[[Event], Any] | None = None,
+    pipeline: bool = False,
 ) -> Handler:
     named = _unbound(function)
     name = f"{named.__module__}.{getattr(named, '__qualname__', type(named).__qualname__)}"
@@ -204,7 +213,7 @@ def _handler(
     if any(map(inspect.isgeneratorfunction, (target, written))) or inspect.isasyncgenfunction(written):
         raise ConfigurationError(f"{name} has yield in it, so that calling it would not run it")
     kind: Kind = "async" if any(map(inspect.iscoroutinefunction, (target, written))) else "sync"
-    return Handler(pattern, function, kind, name, batch, prepare)
+    return Handler(pattern, function, kind, name, batch, prepare, pipeline)
 
 
 def _unbound(function: Any) -> Any:  # noqa: ANN401 - any callable

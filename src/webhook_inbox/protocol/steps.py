@@ -100,11 +100,13 @@ class Run:
         name: The handler's qualified name, for fault points and logs.
         work: Called with the driver's session; returns an awaitable with an async driver.
         seconds_max: How long it may take.
+        pipeline: Whether its statements are sent without waiting for the answer of each, where the driver can.
     """
 
     name: str
     work: Callable[[Session], Any]
     seconds_max: float
+    pipeline: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +142,7 @@ class Together:
     The first that fails ends it: its error is thrown, and the server performs none of the later ones.
 
     Attributes:
-        steps: Any but Script and Together; a Run only of a handler that reads no results (``pipeline=True``).
+        steps: Any but Script, Run and Together.
     """
 
     steps: tuple[Step, ...]

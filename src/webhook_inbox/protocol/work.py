@@ -64,7 +64,7 @@ def run_handlers(
         more = (subject.prepared[position],) if handler.prepare is not None else ()
         given = [subject.event] if handler.batch else subject.event
         work = HandlerWork(handler, (given, *more), events, sql)
-        steering = yield Run(handler.name, work, seconds_max)
+        steering = yield Run(handler.name, work, seconds_max, handler.pipeline)
         reviews += work.reviews
         if steering is not None:
             return steering, reviews
