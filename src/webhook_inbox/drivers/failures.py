@@ -6,6 +6,7 @@ Sort what PostgreSQL and handlers raise, by SQLSTATE and never by text.
 | connection broken, refused, shut down | 08, 57P01-57P05, or none | StoreUnavailableError |
 | out of connections, disk, memory; read-only | 53, 58, 25006 | StoreUnavailableError |
 | deadlock, serialization failure | 40001, 40P01 | ConflictError: the transaction runs again at once |
+| a prepared statement is gone: a handler said DEALLOCATE | 26000 | ConflictError for our statements |
 | lock not available in time | 55P03 | KeyBusyError for our statements, the handler's failure for its own |
 | time limits of the server | 57014, 25P03, 25P04 | HandlerTimeoutError in a handler, else StoreUnavailableError |
 | our own refusal of a handler's COMMIT; a swallowed error | WI001, 25P02 | TransactionEndedError in a handler |
@@ -39,6 +40,7 @@ _TIME_LIMITS = frozenset({"57014", "25P03", "25P04"})
 _UNAVAILABLE_CLASSES = ("08", "53", "57", "58")
 _READ_ONLY = "25006"
 _KEY_BUSY = "55P03"
+_NOT_PREPARED = "26000"
 _ENDED = "WI001"
 _ABORTED = "25P02"
 _NO_SCHEMA = frozenset({"3F000", "42P01", "42703"})
@@ -55,6 +57,8 @@ def store_error(error: BaseException, *, broken: bool) -> StoreError:
     sqlstate: str | None = getattr(error, "sqlstate", None)
     if sqlstate in _CONFLICTS:
         return ConflictError("the server ended the transaction to resolve a conflict", sqlstate=sqlstate)
+    if sqlstate == _NOT_PREPARED:
+        return ConflictError("the session has forgotten its prepared statements", sqlstate=sqlstate)
     if sqlstate == _KEY_BUSY:
         return KeyBusyError("another transaction kept its lock for too long", sqlstate=sqlstate)
     if sqlstate == _READ_ONLY:

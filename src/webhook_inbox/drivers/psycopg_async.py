@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from typing import Any, TypeVar
 
 import psycopg
@@ -15,7 +15,7 @@ from psycopg.rows import tuple_row
 from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
 
 from webhook_inbox.drivers.failures import caused_by, handler_error, store_error
-from webhook_inbox.drivers.psycopg_flight import fly
+from webhook_inbox.drivers.psycopg_flight import commits, fly
 from webhook_inbox.drivers.psycopg_settings import (
     CLOSE_SECONDS_MAX,
     STALE_POOL_SQLSTATES,
@@ -31,7 +31,17 @@ from webhook_inbox.errors import InboxError, StoreUnavailableError, TransactionE
 from webhook_inbox.model.settings import Settings
 from webhook_inbox.model.steering import STEERING, Steering
 from webhook_inbox.protocol.probe import Probe, no_probe
-from webhook_inbox.protocol.steps import Params, Plan, Rollback, Row, Run, Script, Step, Together
+from webhook_inbox.protocol.steps import (
+    Params,
+    Plan,
+    Rollback,
+    Row,
+    Run,
+    Script,
+    Step,
+    Together,
+    parts,
+)
 from webhook_inbox.sql.statements import Statement
 
 T = TypeVar("T")
@@ -98,19 +108,20 @@ class AsyncPsycopgRunner:
             case Script(_, text):
                 await self._script(text)
                 return None
-            case Together(steps):
-                results = await self._conn.wait(fly(self._conn, steps))
-                self.began = True
-                return results
             case _:
-                (result,) = await self._conn.wait(fly(self._conn, (step,)))
+                flight = fly(self._conn, parts(step))
+                self.began |= commits(step)  # lost on the way, nobody knows whether it was
+                results = await self._conn.wait(flight)
                 self.began = True
-                return result
+                return results if isinstance(step, Together) else results[0]
 
     async def _run_handler(self, step: Run) -> Steering | None:
         started = time.monotonic()
         try:
-            async with asyncio.timeout(step.seconds_max) as limit:
+            async with (
+                asyncio.timeout(step.seconds_max) as limit,
+                self._conn.pipeline() if step.pipeline else nullcontext(),
+            ):
                 await step.work(AsyncPsycopgSession(self._conn))
         except STEERING as steering:
             return steering

@@ -32,7 +32,7 @@ from psycopg.errors import error_from_result
 from psycopg.pq import ExecStatus, Format, TransactionStatus
 from psycopg.pq.abc import PGconn, PGresult
 
-from webhook_inbox.drivers.psycopg_state import Connection, unfit
+from webhook_inbox.drivers.psycopg_state import Connection, ended_while_idle, unfit
 from webhook_inbox.drivers.walk import commands
 from webhook_inbox.errors import TransactionEndedError
 from webhook_inbox.protocol.steps import (
@@ -48,11 +48,10 @@ from webhook_inbox.protocol.steps import (
     Row,
     Savepoint,
     Step,
+    parts,
 )
 from webhook_inbox.sql.statements import Statement
 
-# What the session had prepared is gone: a handler or a pool said DEALLOCATE or DISCARD.
-_NOT_PREPARED = "26000"
 _PREPARED_MAX = 200
 _BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
 _NAMED = re.compile(r"%\((\w+)\)s|%%")
@@ -83,13 +82,34 @@ class _Message:
 
 def fly(conn: Connection, steps: Sequence[Step]) -> Flight:
     """
-    Perform *steps* in their order, and give one result each.
+    Give the generator that performs *steps* in their order, and comes to one result each.
 
     Raises:
-        TransactionEndedError: There is no healthy transaction for them, or the server did not commit.
-        psycopg.Error: What the first that failed met; the later ones were not performed.
+        TransactionEndedError: There is no healthy transaction for them, at once; or the server did not commit.
+        psycopg.Error: The connection is of no use, at once: nothing was sent. Or what the first that failed met: the
+            later ones were not performed.
     """
     _check(conn, steps)
+    return _flown(conn, steps)
+
+
+def commits(step: Step) -> bool:
+    """Say whether *step* ends in a COMMIT."""
+    return any(isinstance(part, Commit) for part in parts(step))
+
+
+def _flown(conn: Connection, steps: Sequence[Step]) -> Flight:
+    try:
+        return (yield from _fly(conn, steps))
+    except psycopg.errors.InvalidSqlStatementName:
+        if not isinstance(steps[0], Begin):
+            raise
+    # Nothing of the transaction was anywhere but in this flight: it can be flown again, with nothing known as prepared.
+    yield from _fly(conn, (Rollback(),))
+    return (yield from _fly(conn, steps))
+
+
+def _fly(conn: Connection, steps: Sequence[Step]) -> Flight:
     messages = [_messages(conn, step) for step in steps]
     answers = iter((yield from _exchange(conn, [message for group in messages for message in group])))
     return tuple(
@@ -100,13 +120,17 @@ def fly(conn: Connection, steps: Sequence[Step]) -> Flight:
 
 def _check(conn: Connection, steps: Sequence[Step]) -> None:
     """Refuse to send what would be performed, and confirmed, outside of the transaction that was begun (P-ONCE)."""
-    if conn.closed or isinstance(steps[0], Begin | Rollback):
+    if conn.closed:
+        raise psycopg.OperationalError("the connection is closed")
+    if isinstance(steps[0], Begin) and ended_while_idle(conn):
+        raise psycopg.OperationalError("the session ended while it was idle")
+    if isinstance(steps[0], Begin | Rollback):
         return
     status = conn.info.transaction_status
     # A pipeline of the handler's that is still open would hold the server's answer back.
     if status is TransactionStatus.IDLE or unfit(conn):
         raise TransactionEndedError("there is no healthy transaction to go on with")
-    if status is not TransactionStatus.INTRANS and any(isinstance(step, Commit) for step in steps):
+    if status is not TransactionStatus.INTRANS and any(commits(step) for step in steps):
         raise TransactionEndedError("there is no healthy transaction to commit")
 
 
@@ -126,9 +150,14 @@ def _message(conn: Connection, statement: Statement, params: Params = NO_PARAMS)
     text, names = positional(statement.text)
     values = [params[name] for name in names]
     tx = Transformer(conn)
-    dumped = tx.dump_sequence(values, [_format(value) for value in values])
+    try:
+        dumped = tx.dump_sequence(values, [_format(value) for value in values])
+        encoded = text.encode(conn.info.encoding)
+    except UnicodeEncodeError as error:
+        raise psycopg.DataError(
+            f"a character is not in {error.encoding}, the connection's encoding"
+        ) from None
     types = tuple(tx.types or ())
-    encoded = text.encode(conn.info.encoding)
     name, known = _name(conn, encoded, types)
     return _Message(encoded, dumped, types, tx.formats or (), name, known, tx)
 
@@ -162,8 +191,6 @@ def _name(conn: Connection, text: bytes, types: tuple[int, ...]) -> tuple[bytes,
 
 def _exchange(conn: Connection, messages: Sequence[_Message]) -> Generator[Any, Any, list[PGresult]]:
     """Send *messages* and give one result each; where this is left early, the connection is of no more use."""
-    if conn.closed:
-        raise psycopg.OperationalError("the connection is closed")
     pgconn, met = conn.pgconn, _Met(conn)
     pgconn.enter_pipeline_mode()
     for message in messages:
@@ -199,8 +226,8 @@ class _Met:
         result = results[-1]
         if result.status in _FAILED and self.error is None:
             self.error = error_from_result(result, encoding=self._conn.info.encoding)
-            if self.error.sqlstate == _NOT_PREPARED:
-                _prepared.pop(self._conn, None)
+            if isinstance(self.error, psycopg.errors.InvalidSqlStatementName):
+                _prepared.pop(self._conn, None)  # a handler or a pool said DEALLOCATE or DISCARD
         return result
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 from typing import Any, TypeAlias
 
 import psycopg
@@ -60,6 +61,22 @@ def in_transaction_context(conn: Connection) -> bool:
     to have no such block.
     """
     return bool(getattr(conn, "_num_transactions", 0))
+
+
+def ended_while_idle(conn: Connection) -> bool:
+    """
+    Say whether the server has ended the session of an idle connection, as far as this side has heard.
+
+    It has nothing else to say that would need an answer; nothing is sent.
+    """
+    said = select.poll()
+    said.register(conn.fileno(), select.POLLIN)
+    try:
+        while said.poll(0):
+            conn.pgconn.consume_input()
+    except psycopg.OperationalError:
+        return True
+    return False
 
 
 def unfit(conn: Connection) -> bool:
