@@ -123,7 +123,11 @@ class Handlers:
         """
         return self._registering(event_types, batch=True)
 
-    def _registering(self, event_types: tuple[str, ...], **options: Any) -> Callable[[Function], Function]:
+    def _registering(
+        self,
+        event_types: tuple[str, ...],
+        **options: Any,  # noqa: ANN401 - as ``_handler`` takes them
+    ) -> Callable[[Function], Function]:
         if not event_types or not all(isinstance(given, str) for given in event_types):
             raise ConfigurationError('on() needs the event types it is for: @endpoint.on("invoice.paid")')
 
