@@ -1,0 +1,82 @@
+"""Give every subject its turn, round after round: what the machine does meanwhile, it does to all of them."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from benchmarks.harness.errors import BenchmarkError
+from benchmarks.harness.figures import Figures, ratio, spreads
+from benchmarks.harness.suite import Bench, Subject, Suite
+
+_LARGE = 100
+
+
+@dataclass(slots=True)
+class Outcome:
+    """
+    Hold what became of a suite.
+
+    Attributes:
+        runs: Of each subject, one entry a round; a run that failed is missing.
+        failures: ``subject: why``.
+    """
+
+    runs: dict[str, list[Figures]] = field(default_factory=dict)
+    failures: list[str] = field(default_factory=list)
+
+
+def choose(suite: Suite, only: Sequence[str]) -> list[Subject]:
+    """Give the subjects that *only* names, by name or group; all of them where it is empty."""
+    names = {each.name for each in suite.subjects} | {each.group for each in suite.subjects}
+    if unknown := [each for each in only if each not in names]:
+        raise BenchmarkError(f"{suite.name} has no {', '.join(unknown)}; it has {', '.join(sorted(names))}")
+    return [each for each in suite.subjects if not only or each.name in only or each.group in only]
+
+
+def measure(suite: Suite, subjects: Sequence[Subject], bench: Bench, *, rounds: int) -> Outcome:
+    """Measure *subjects* in turn, A B C A B C; a run that fails is reported, and the others go on."""
+    outcome = Outcome({each.name: [] for each in subjects})
+    for number in range(1, rounds + 1):
+        for subject in subjects:
+            began = time.monotonic()
+            try:
+                figures = subject.measure(bench)
+            except BenchmarkError as error:
+                outcome.failures.append(f"{suite.name} {subject.name}: {error}")
+                said = f"FAILED: {error}"
+            else:
+                outcome.runs[subject.name].append(figures)
+                said = _short(figures)
+            _tell(
+                f"{suite.name} {number}/{rounds} {subject.name:<18} {said} [{time.monotonic() - began:.0f} s]"
+            )
+    return outcome
+
+
+def table(suite: Suite, subjects: Sequence[Subject], outcome: Outcome) -> str:
+    """Draw the medians, with least and most, and the ratio to the suite's reference, in plain text."""
+    against = outcome.runs.get(suite.reference, [])
+    lines = []
+    for subject in subjects:
+        if not (runs := outcome.runs[subject.name]):
+            continue
+        found = spreads(runs)
+        head = found[subject.headline]
+        compared = ratio(runs, against, subject.headline).median if against else float("nan")
+        rest = {name: spread.median for name, spread in found.items() if name != subject.headline}
+        lines.append(
+            f"{subject.name:<18} {head.median:>10,.0f} ({head.least:,.0f} - {head.most:,.0f})"
+            f"  {compared:>6.3f} of {suite.reference}  {_short(rest)}"
+        )
+    return "\n".join(lines)
+
+
+def _short(figures: Figures) -> str:
+    return " ".join(f"{name}={value:,.{0 if value >= _LARGE else 2}f}" for name, value in figures.items())
+
+
+def _tell(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
