@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Annotated
 
 import stripe
-from fastapi import Body, FastAPI, Header, HTTPException
+from fastapi import Depends, FastAPI, Header, HTTPException, Request
 from psycopg.types.json import Jsonb
 from psycopg_pool import ConnectionPool
 
@@ -27,9 +27,14 @@ async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
 app = FastAPI(lifespan=lifespan)
 
 
+async def read_body(request: Request) -> bytes:
+    """Give the raw bytes, which the signature covers."""
+    return await request.body()
+
+
 @app.post("/stripe")
 def receive(
-    payload: Annotated[bytes, Body(media_type="application/octet-stream")],
+    payload: Annotated[bytes, Depends(read_body)],
     stripe_signature: Annotated[str, Header()],
 ) -> dict[str, str]:
     """Record the event, unless it is known."""
