@@ -31,6 +31,7 @@ NAMES = {
     ],
     "webhook_inbox.sources": [
         "Answer",
+        "Bitbucket",
         "Hmac",
         "Identity",
         "Rejected",

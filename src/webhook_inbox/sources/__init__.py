@@ -1,14 +1,55 @@
-"""Answer the question "who sent it?": one file a provider."""
+"""
+Answer the question "who sent it?": one file a provider.
+
+How a provider becomes a source
+-------------------------------
+``source.py`` says what a source is. A provider is a subclass of ``Provider`` (``provider.py``) in a file of its own,
+and that file is all there is to it: how it signs, how it names its events, and what is known about it.
+
+    class Bitbucket(Provider):
+        provider = "bitbucket"                          part of the event key, for ever
+        redelivers, signed_id, success_status, ...      what differs from Source's own
+        scheme = scheme_of(header=..., ...)             one HMAC over body, time, id, method, URL      (scheme.py)
+        naming = naming_of(event_id=..., ...)           where id, type, account and time stand         (naming.py)
+        facts = Facts(...)                              what is known, each with its source            (facts.py)
+
+Whatever does not fit a description is a method, not a further option: override ``verify`` (a public key, a signature
+inside the body, a token: ``token.py``), ``identify`` (ids that a description cannot name), ``answer`` (a handshake that
+is signed) or ``greet`` (one that is not). A class with a signed time takes ``tolerance_seconds`` and hands it to
+``Scheme.within``. The parts below read strictly, compare in constant time and never raise; use them, write no others:
+
+    signature.py     one header, several; hex and base64 with one spelling each; any_equal, mismatch, refused_with
+    signed_time.py   Unix seconds, milliseconds, ISO 8601, in a header, a part of one, or the body
+    identity.py      what counts as an id, a type, an account, a time; name_event
+    place.py         ``$.data.id``, ``header:X-Event-Id``, ``part:t``, ``digest``
+    batch.py         the exact bytes of each item of an array
+    model/form.py    the JSON in a form-encoded body
+
+An event id must be the same on every redelivery and never the same for two events. Where the provider sends none, it is
+``digest``; where only several values together are one, it is several places. ``signed_id`` is false where the signature
+leaves out the id or a part of the event. ``account`` and ``environment`` count only where the signature covers them.
+
+A new provider is also entered in ``catalogue.py`` (which makes the public name, the page, ``webhook-inbox sources``),
+in ``testing/signing.py`` (its signatures, sharing no code with this room) and in the conformance tests.
+"""
 
 from __future__ import annotations
 
-from webhook_inbox.sources.generic import Hmac
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from webhook_inbox.sources.catalogue import HOMES
 from webhook_inbox.sources.source import Answer, Identity, Rejected, Source, Unreadable, Verified
-from webhook_inbox.sources.standard_webhooks import StandardWebhooks
-from webhook_inbox.sources.stripe import Stripe
+
+if TYPE_CHECKING:
+    from webhook_inbox.sources.bitbucket import Bitbucket
+    from webhook_inbox.sources.generic import Hmac
+    from webhook_inbox.sources.standard_webhooks import StandardWebhooks
+    from webhook_inbox.sources.stripe import Stripe
 
 __all__ = [
     "Answer",
+    "Bitbucket",
     "Hmac",
     "Identity",
     "Rejected",
@@ -18,3 +59,15 @@ __all__ = [
     "Unreadable",
     "Verified",
 ]
+
+
+def __getattr__(name: str) -> type[Source]:
+    """Import a provider when it is first asked for: a program uses two of them, not all."""
+    if name not in HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found: type[Source] = getattr(import_module(f"{__name__}.{HOMES[name]}"), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return __all__

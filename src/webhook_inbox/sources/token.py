@@ -1,0 +1,52 @@
+"""
+Recognise a sender by a secret that it sends along, where it signs nothing.
+
+Whoever sees one delivery can make others: TLS is all that protects the secret, and nothing proves that a body is the
+one that was sent. Sources that use this say so among their weaknesses, and keep the header out of what is stored.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Sequence
+
+from webhook_inbox.model.headers import Headers
+from webhook_inbox.model.secret import Secret
+from webhook_inbox.sources.signature import any_equal, only_header
+from webhook_inbox.sources.source import Rejected, Verdict, Verified
+
+_BASIC = "basic "
+
+
+def verify_token(headers: Headers, header: str, secrets: Sequence[Secret]) -> Verdict:
+    """Decide whether the header carries one of *secrets*, byte for byte."""
+    sent = only_header(headers, header)
+    if isinstance(sent, Rejected):
+        return sent
+    return _matching(sent.encode("latin-1"), header, secrets)
+
+
+def verify_basic(headers: Headers, secrets: Sequence[Secret]) -> Verdict:
+    """
+    Decide whether HTTP Basic authentication carries one of *secrets*, each ``user:password``.
+
+    Source: RFC 7617, section 2; the scheme's letter case does not count (RFC 9110, section 11.1).
+    """
+    sent = only_header(headers, "authorization")
+    if isinstance(sent, Rejected):
+        return sent
+    if not sent.lower().startswith(_BASIC):
+        return Rejected("signature_malformed", "authorization header malformed: not HTTP Basic")
+    try:
+        credentials = base64.b64decode(sent[len(_BASIC) :].strip(" "), validate=True)
+    except (binascii.Error, ValueError):
+        return Rejected("signature_malformed", "authorization header malformed: no base64")
+    return _matching(credentials, "authorization", secrets)
+
+
+def _matching(sent: bytes, header: str, secrets: Sequence[Secret]) -> Verdict:
+    for secret in secrets:
+        if any_equal(secret.reveal().encode(), (sent,)):
+            return Verified(secret.label)
+    return Rejected("signature_mismatch", f"the {header} header carries none of the configured secrets")
