@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.harness.environments import peers_python, project_python
 from benchmarks.harness.errors import InvariantError
-from benchmarks.harness.processes import run
+from benchmarks.harness.ours import migrate
 from benchmarks.harness.server import Database
 from benchmarks.process.business import TABLES
 
@@ -79,12 +78,8 @@ def _count_hookrelay(database: Database) -> int:
     return int(database.value("SELECT count(DISTINCT idempotency_key) FROM hookrelay_events"))
 
 
-def _migrate(database: Database) -> None:
-    run([sys.executable, "-m", "webhook_inbox", "migrate"], environment={"DATABASE_URL": database.dsn})
-
-
 def _migrate_with_business(database: Database) -> None:
-    _migrate(database)
+    migrate(database)
     database.execute(TABLES)
 
 
@@ -136,7 +131,7 @@ RECEIVERS = (
         setting="one process, uvloop and httptools, prepared statements",
         python=project_python,
         arguments=(*_UVICORN, _app("ours")),
-        prepare=_migrate,
+        prepare=migrate,
         count=_count_ours,
     ),
     Receiver(
@@ -146,7 +141,7 @@ RECEIVERS = (
         setting="one process, the head of each request guarded, prepared statements",
         python=project_python,
         arguments=(*_SERVE, "benchmarks.receive.apps.ours:inbox"),
-        prepare=_migrate,
+        prepare=migrate,
         count=_count_ours,
     ),
     Receiver(
@@ -156,7 +151,7 @@ RECEIVERS = (
         setting="one worker, prepared statements",
         python=project_python,
         arguments=(*_GRANIAN, _app("ours")),
-        prepare=_migrate,
+        prepare=migrate,
         count=_count_ours,
     ),
     Receiver(
@@ -166,7 +161,7 @@ RECEIVERS = (
         setting="two processes, prepared statements",
         python=project_python,
         arguments=(*_UVICORN, "--workers", "2", _app("ours")),
-        prepare=_migrate,
+        prepare=migrate,
         count=_count_ours,
     ),
     Receiver(
