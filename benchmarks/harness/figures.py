@@ -26,6 +26,12 @@ class Spread:
         return cls(statistics.median(sorted_values), sorted_values[0], sorted_values[-1])
 
 
+def number(value: float) -> str:
+    """Write *value* with three digits or more."""
+    places = next((places for places, least in enumerate((100, 10, 1)) if abs(value) >= least), 3)
+    return f"{value:,.{places}f}"
+
+
 def spreads(runs: Sequence[Figures]) -> dict[str, Spread]:
     """Give the spread of each figure that every run has."""
     names = [name for name in runs[0] if all(name in run for run in runs)] if runs else []

@@ -44,7 +44,7 @@ class Paced:
 
 
 @dataclass(slots=True, eq=False)
-class _Connection:
+class Connection:
     """Hold one connection and the one request that is under way on it."""
 
     port: int
@@ -56,13 +56,20 @@ class _Connection:
         self.open()
 
     def open(self) -> None:
+        """Connect."""
         self.socket = socket.create_connection(("127.0.0.1", self.port), timeout=_GRACE_SECONDS)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
+    def close(self) -> None:
+        """Disconnect."""
+        self.socket.close()
+
     def fileno(self) -> int:
+        """Let ``select`` watch it."""
         return self.socket.fileno()
 
     def ask(self, request: bytes, due_at: float) -> None:
+        """Send *request*, which was due at *due_at*; nothing else may be under way."""
         self.due_at, self.heard = due_at, b""
         try:
             self.socket.sendall(request)
@@ -71,8 +78,15 @@ class _Connection:
             self.socket.sendall(request)
 
     def reopen(self) -> None:
-        self.socket.close()
+        """Connect anew."""
+        self.close()
         self.open()
+
+    def wait(self) -> int:
+        """Give the status of the response, when it is there; see ``hear``."""
+        while (status := self.hear()) == 0:
+            pass
+        return status
 
     def hear(self) -> int:
         """Read what came; give the status of a whole response, 0 where it goes on, -1 where the connection broke."""
@@ -100,21 +114,21 @@ def _framing(head: bytes) -> tuple[int, bool]:
 
 def send_at(requests: Requests, port: int, *, per_second: float) -> Paced:
     """Send each of *requests* once to 127.0.0.1:*port*, *per_second* of them."""
-    connections = [_Connection(port) for _ in range(CONNECTIONS)]
+    connections = [Connection(port) for _ in range(CONNECTIONS)]
     try:
         with requests.file.open("rb") as file:
             return _Pace(requests, file, per_second, deque(connections)).run()
     finally:
         for each in connections:
-            each.socket.close()
+            each.close()
 
 
 class _Pace:
     def __init__(
-        self, requests: Requests, file: BinaryIO, per_second: float, idle: deque[_Connection]
+        self, requests: Requests, file: BinaryIO, per_second: float, idle: deque[Connection]
     ) -> None:
         self._requests, self._file, self._per_second = requests, file, per_second
-        self._idle, self._busy = idle, set[_Connection]()
+        self._idle, self._busy = idle, set[Connection]()
         self._sent = self._refused = 0
         self._latencies: list[float] = []
 
@@ -144,7 +158,7 @@ class _Pace:
             self._sent += 1
         return 1.0
 
-    def _hear(self, ready: list[_Connection]) -> None:
+    def _hear(self, ready: list[Connection]) -> None:
         for connection in ready:
             status = connection.hear()
             if status == 0:

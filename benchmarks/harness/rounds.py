@@ -8,10 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from benchmarks.harness.errors import BenchmarkError
-from benchmarks.harness.figures import Figures, ratio, spreads
+from benchmarks.harness.figures import Figures, number, ratio, spreads
 from benchmarks.harness.suite import Bench, Subject, Suite
-
-_LARGE = 100
 
 
 @dataclass(slots=True)
@@ -39,7 +37,7 @@ def choose(suite: Suite, only: Sequence[str]) -> list[Subject]:
 def measure(suite: Suite, subjects: Sequence[Subject], bench: Bench, *, rounds: int) -> Outcome:
     """Measure *subjects* in turn, A B C A B C; a run that fails is reported, and the others go on."""
     outcome = Outcome({each.name: [] for each in subjects})
-    for number in range(1, rounds + 1):
+    for turn in range(1, rounds + 1):
         for subject in subjects:
             began = time.monotonic()
             try:
@@ -51,7 +49,7 @@ def measure(suite: Suite, subjects: Sequence[Subject], bench: Bench, *, rounds: 
                 outcome.runs[subject.name].append(figures)
                 said = _short(figures)
             _tell(
-                f"{suite.name} {number}/{rounds} {subject.name:<18} {said} [{time.monotonic() - began:.0f} s]"
+                f"{suite.name} {turn}/{rounds} {subject.name:<18} {said} [{time.monotonic() - began:.0f} s]"
             )
     return outcome
 
@@ -68,14 +66,14 @@ def table(suite: Suite, subjects: Sequence[Subject], outcome: Outcome) -> str:
         compared = ratio(runs, against, subject.headline).median if against else float("nan")
         rest = {name: spread.median for name, spread in found.items() if name != subject.headline}
         lines.append(
-            f"{subject.name:<18} {head.median:>10,.0f} ({head.least:,.0f} - {head.most:,.0f})"
+            f"{subject.name:<18} {number(head.median):>10} ({number(head.least)} - {number(head.most)})"
             f"  {compared:>6.3f} of {suite.reference}  {_short(rest)}"
         )
     return "\n".join(lines)
 
 
 def _short(figures: Figures) -> str:
-    return " ".join(f"{name}={value:,.{0 if value >= _LARGE else 2}f}" for name, value in figures.items())
+    return " ".join(f"{name}={number(value)}" for name, value in figures.items())
 
 
 def _tell(line: str) -> None:
