@@ -42,22 +42,66 @@ from webhook_inbox.sources.catalogue import HOMES
 from webhook_inbox.sources.source import Answer, Identity, Rejected, Source, Unreadable, Verified
 
 if TYPE_CHECKING:
+    from webhook_inbox.sources.adyen import Adyen
     from webhook_inbox.sources.bitbucket import Bitbucket
+    from webhook_inbox.sources.calendly import Calendly
+    from webhook_inbox.sources.docusign import DocuSign
     from webhook_inbox.sources.generic import Hmac
+    from webhook_inbox.sources.github import GitHub
+    from webhook_inbox.sources.gitlab import GitLab
+    from webhook_inbox.sources.intercom import Intercom
+    from webhook_inbox.sources.jira import Jira
+    from webhook_inbox.sources.lemonsqueezy import LemonSqueezy
+    from webhook_inbox.sources.linear import Linear
+    from webhook_inbox.sources.mailgun import Mailgun
+    from webhook_inbox.sources.meta import Meta
+    from webhook_inbox.sources.mollie import Mollie
+    from webhook_inbox.sources.paddle import Paddle
+    from webhook_inbox.sources.postmark import Postmark
+    from webhook_inbox.sources.shopify import Shopify
+    from webhook_inbox.sources.slack import Slack
     from webhook_inbox.sources.standard_webhooks import StandardWebhooks
     from webhook_inbox.sources.stripe import Stripe
+    from webhook_inbox.sources.telegram import Telegram
+    from webhook_inbox.sources.typeform import Typeform
+    from webhook_inbox.sources.woocommerce import WooCommerce
+    from webhook_inbox.sources.xero import Xero
+    from webhook_inbox.sources.zendesk import Zendesk
+    from webhook_inbox.sources.zoom import Zoom
 
 __all__ = [
+    "Adyen",
     "Answer",
     "Bitbucket",
+    "Calendly",
+    "DocuSign",
+    "GitHub",
+    "GitLab",
     "Hmac",
     "Identity",
+    "Intercom",
+    "Jira",
+    "LemonSqueezy",
+    "Linear",
+    "Mailgun",
+    "Meta",
+    "Mollie",
+    "Paddle",
+    "Postmark",
     "Rejected",
+    "Shopify",
+    "Slack",
     "Source",
     "StandardWebhooks",
     "Stripe",
+    "Telegram",
+    "Typeform",
     "Unreadable",
     "Verified",
+    "WooCommerce",
+    "Xero",
+    "Zendesk",
+    "Zoom",
 ]
 
 

@@ -60,7 +60,7 @@ class Naming:
         if isinstance(values, Unreadable):
             return values
         event_type, action, account, environment, created, *ids = values
-        event_id = ids[0] if len(ids) == 1 else _joined(ids)
+        event_id = ids[0] if len(ids) == 1 else joined(ids)
         return name_event(
             self.places,
             event_id=event_id,
@@ -128,7 +128,7 @@ def naming_of(
     )
 
 
-def _joined(parts: Sequence[object]) -> str | None:
+def joined(parts: Sequence[object]) -> str | None:
     """Give the parts of an id as one text, never the same for two lists of parts; None where one is missing."""
     texts = [_text(part) for part in parts]
     if not all(texts):
