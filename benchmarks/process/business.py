@@ -1,8 +1,8 @@
 """
 Hold the handlers' common part: what one event's effect is, for every driver; standard library alone.
 
-The statements are written once, in ``effect.sql``. ``BENCHMARK_EFFECT`` says what a handler does: ``business``, the three
-statements in one transaction, or ``nothing``, only tell that it ran.
+The statements are written once, in ``effect.sql``. ``BENCHMARK_EFFECT`` says what a handler does: ``business``, the
+three statements in one transaction, or ``nothing``, only tell that it ran.
 """
 
 from __future__ import annotations

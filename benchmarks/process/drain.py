@@ -21,6 +21,7 @@ from benchmarks.harness.processes import ROOT, Program, free_port, program, run
 from benchmarks.harness.server import Database, Server
 from benchmarks.process.business import EFFECT_VARIABLE, TALLY_VARIABLE
 from benchmarks.process.contenders import Contender
+from benchmarks.process.peers_install import python_with_oban
 
 SETUP_SECONDS_MAX = 180.0
 #: A run in which nothing happens for so long is over.
@@ -37,12 +38,13 @@ SELECT (SELECT sum(balance) FROM accounts) = (SELECT sum(amount) FROM ledger)
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Hold where a run stands: runs that are done, when that was, and the processor time spent until then."""
+    """Hold where a run stands: runs that are done, when that was, and what was spent until then."""
 
     done: int
     at: float
     worker_cpu: float
     server_cpu: float
+    wal_bytes: int
 
 
 def drain(contender: Contender, server: Server, *, jobs: int) -> Figures:
@@ -71,7 +73,9 @@ def drain(contender: Contender, server: Server, *, jobs: int) -> Figures:
         _settle(database)
         working = [*command, "work", database.dsn, *_settings(contender)]
         done = held.enter_context(_counting(contender, database, room / "tally"))
-        first, last = _watch(working, environment, contender, server, done=done, expected=jobs - failing)
+        first, last = _watch(
+            working, environment, contender, (server, database), done=done, expected=jobs - failing
+        )
         per_second = _checked(database, jobs - failing) if contender.business else _rate(first, last)
     return {"per_second": per_second, **_cost(first, last)}
 
@@ -82,7 +86,7 @@ def _command(contender: Contender) -> list[str]:
         case "project":
             return [str(project_python()), "-m", module]
         case "python":
-            return [str(peers_python()), "-m", module]
+            return [str(python_with_oban() if contender.program == "oban" else peers_python()), "-m", module]
         case "node":
             file = ROOT / "benchmarks" / "process" / "peers" / f"{contender.program}.mjs"
             return [str(node()), str(file), str(peers_node())]
@@ -129,12 +133,13 @@ def _watch(
     command: list[str],
     environment: Mapping[str, str],
     contender: Contender,
-    server: Server,
+    measured: tuple[Server, Database],
     *,
     done: Callable[[], int],
     expected: int,
 ) -> tuple[Point, Point]:
     """Run the workers until all is done; give the points at which the first and the last runs were seen."""
+    server, database = measured
     with ExitStack() as held:
         workers = [
             held.enter_context(program(command, environment=environment)) for _ in range(contender.workers)
@@ -142,7 +147,7 @@ def _watch(
 
         def point() -> Point:
             cpu = sum(each.cpu_seconds() for each in workers)
-            return Point(done(), time.monotonic(), cpu, server.cpu_seconds())
+            return Point(done(), time.monotonic(), cpu, server.cpu_seconds(), database.wal_bytes())
 
         first, seen, moved_at = None, 0, time.monotonic()
         while True:
@@ -187,11 +192,12 @@ def _rate(first: Point, last: Point) -> float:
 
 
 def _cost(first: Point, last: Point) -> dict[str, float]:
-    """Give the processor time of one run, of the worker's side and of the server's, in microseconds."""
+    """Give what one run costs: processor time of the workers and of the server, and write-ahead log."""
     runs = max(1, last.done - first.done)
     return {
-        "worker_cpu_us": (last.worker_cpu - first.worker_cpu) / runs * 1e6,
+        "cpu_us": (last.worker_cpu - first.worker_cpu) / runs * 1e6,
         "server_cpu_us": (last.server_cpu - first.server_cpu) / runs * 1e6,
+        "wal_bytes": (last.wal_bytes - first.wal_bytes) / runs,
     }
 
 

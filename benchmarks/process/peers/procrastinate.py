@@ -8,10 +8,10 @@ from typing import Any
 
 import procrastinate
 import psycopg
-from psycopg_pool import AsyncConnectionPool
 
-from benchmarks.process.business import PERCENT, TABLES, Booking, Tally, does_business
+from benchmarks.process.business import TABLES
 from benchmarks.process.peers.program import bodies, run
+from benchmarks.process.peers.psycopg_effects import AsyncEffects
 
 
 async def _setup(dsn: str, count: int) -> None:
@@ -28,20 +28,14 @@ async def _setup(dsn: str, count: int) -> None:
 async def _work(dsn: str, settings: dict[str, Any]) -> None:
     connector = procrastinate.PsycopgConnector(conninfo=dsn, min_size=4, max_size=settings["pool"])
     app = procrastinate.App(connector=connector)
-    size = settings["concurrency"]
-    tally, business = Tally(), does_business()
-    async with AsyncConnectionPool(dsn, min_size=size, max_size=size) as pool, app.open_async():
+    effects = AsyncEffects(dsn, settings["concurrency"])
 
-        @app.task(name="book")
-        async def book(event: dict[str, Any]) -> None:
-            if not business:
-                tally.count()
-                return
-            async with pool.connection() as held:
-                for statement, params in zip(PERCENT, Booking.of(event).params, strict=True):
-                    await held.execute(statement, params)
+    @app.task(name="book")
+    async def book(event: dict[str, Any]) -> None:
+        await effects.book(event)
 
-        await app.run_worker_async(concurrency=size, listen_notify=True)
+    async with effects.pool, app.open_async():
+        await app.run_worker_async(concurrency=settings["concurrency"], listen_notify=True)
 
 
 if __name__ == "__main__":
