@@ -9,6 +9,8 @@ Source: docs.stripe.com/api/events/object and /api/charges/object, API version 2
 from __future__ import annotations
 
 import hmac
+import random
+from functools import cache
 from pathlib import Path
 
 SECRET = "whsec_benchmark0not0a0secret0000"  # noqa: S105 - signs nothing but these events
@@ -17,9 +19,19 @@ CUSTOMERS = 1_000
 AMOUNTS = 900_000  # all of six digits
 _DIGITS = 24
 
-_EVENT, _CHARGE, _CUSTOMER = (prefix + b"0" * _DIGITS for prefix in (b"evt_", b"ch_", b"cus_"))
-_AMOUNT = b"100000"
+_PLACES = {b"evt": b"event", b"ch": b"charge", b"cus": b"customer"}
 _TEMPLATE = Path(__file__).with_name("charge.json").read_bytes().rstrip(b"\n")
+
+
+def _format() -> bytes:
+    """Give the template as a format: replacing text in a body could meet the digits of another number in it."""
+    made = _TEMPLATE.replace(b": 100000,", b": %(amount)b,")
+    for prefix, name in _PLACES.items():
+        made = made.replace(prefix + b"_" + b"0" * _DIGITS, prefix + b"_%(" + name + b")b")
+    return made
+
+
+_FORMAT = _format()
 
 
 def event_id(number: int) -> str:
@@ -30,14 +42,34 @@ def event_id(number: int) -> str:
 def event_body(number: int) -> bytes:
     """Write event *number*: its own id and charge, one of ``CUSTOMERS`` customers, an amount of six digits in cents."""
     digits = b"%0*d" % (_DIGITS, number)
-    customer = b"%0*d" % (_DIGITS, number % CUSTOMERS)
-    amount = b"%d" % (100_000 + number % AMOUNTS)
-    return (
-        _TEMPLATE.replace(_EVENT, b"evt_" + digits)
-        .replace(_CHARGE, b"ch_" + digits)
-        .replace(_CUSTOMER, b"cus_" + customer)
-        .replace(_AMOUNT, amount)
+    return _FORMAT % {
+        b"event": digits,
+        b"charge": digits,
+        b"customer": b"%0*d" % (_DIGITS, number % CUSTOMERS),
+        b"amount": b"%d" % (100_000 + number % AMOUNTS),
+    }
+
+
+def sized_body(number: int, size: int) -> bytes:
+    """Write event *number* with *size* bytes, at least 500: a short charge with a long description."""
+    head = (
+        b'{"id": "evt_%0*d", "object": "event", "api_version": "2025-09-30.clover", "created": 1790000000, "data": '
+        % (
+            _DIGITS,
+            number,
+        )
     )
+    head += b'{"object": {"id": "ch_%0*d", "object": "charge", "amount": 100000, "description": "' % (
+        _DIGITS,
+        number,
+    )
+    tail = b'"}}, "livemode": false, "pending_webhooks": 1, "type": "charge.succeeded"}'
+    return head + _filling(size - len(head) - len(tail)) + tail
+
+
+@cache
+def _filling(size: int) -> bytes:
+    return random.Random(size).randbytes(size // 2 + 1).hex().encode()[:size]  # noqa: S311 - no key
 
 
 def signature(body: bytes, timestamp: int) -> bytes:

@@ -9,6 +9,8 @@ from typing import Self, TypeAlias
 
 #: What one run of one subject came to, by the figure's name, which ends in its unit.
 Figures: TypeAlias = Mapping[str, float]
+#: The runs of one subject, one a round; None where a run did not count.
+Runs: TypeAlias = Sequence[Figures | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,16 +34,19 @@ def number(value: float) -> str:
     return f"{value:,.{places}f}"
 
 
-def spreads(runs: Sequence[Figures]) -> dict[str, Spread]:
-    """Give the spread of each figure that every run has."""
-    names = [name for name in runs[0] if all(name in run for run in runs)] if runs else []
-    return {name: Spread.of(run[name] for run in runs) for name in names}
+def spreads(runs: Runs) -> dict[str, Spread]:
+    """Give the spread of each figure that every run which counted has."""
+    counted = [run for run in runs if run is not None]
+    names = [name for name in counted[0] if all(name in run for run in counted)] if counted else []
+    return {name: Spread.of(run[name] for run in counted) for name in names}
 
 
-def ratio(runs: Sequence[Figures], others: Sequence[Figures], name: str) -> Spread:
+def ratio(runs: Runs, others: Runs, name: str) -> Spread | None:
     """
-    Compare two subjects round by round: *runs* divided by *others*.
+    Compare two subjects round by round: *runs* divided by *others*; None where no round has both.
 
     Only what ran in the same round met the same machine; the ratio of two medians would compare different minutes.
     """
-    return Spread.of(run[name] / other[name] for run, other in zip(runs, others, strict=False) if other[name])
+    pairs = ((run, other) for run, other in zip(runs, others, strict=False) if run and other)
+    ratios = [run[name] / other[name] for run, other in pairs if name in run and other.get(name)]
+    return Spread.of(ratios) if ratios else None

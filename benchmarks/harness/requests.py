@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.harness.events import event_body, signature
+from benchmarks.harness.events import signature
 
 PATH = "/stripe"
 _HEAD = (
@@ -39,9 +40,9 @@ class Requests:
     count: int
 
 
-def write_requests(file: Path, *, first: int, count: int) -> Requests:
+def write_requests(file: Path, body: Callable[[int], bytes], *, first: int, count: int) -> Requests:
     """
-    Write the requests of *count* events, from number *first* on, signed as of now.
+    Write the requests that deliver *body* of *count* numbers, from *first* on, signed as of now.
 
     A signature is good for 300 s: send them at once.
     """
@@ -49,7 +50,7 @@ def write_requests(file: Path, *, first: int, count: int) -> Requests:
     length = 0
     with file.open("wb", buffering=1 << 20) as target:
         for number in range(first, first + count):
-            length = target.write(request(event_body(number), timestamp))
+            length = target.write(request(body(number), timestamp))
     return Requests(file, length, count)
 
 

@@ -29,7 +29,6 @@ def suite_results(suite: Suite, outcome: Outcome, *, seconds: float) -> dict[str
     """Give one suite's part: each subject with its setting and the figures of each of its runs."""
     return {
         "about": suite.about,
-        "reference": suite.reference,
         "seconds": seconds,
         "failures": outcome.failures,
         "subjects": {
@@ -38,7 +37,8 @@ def suite_results(suite: Suite, outcome: Outcome, *, seconds: float) -> dict[str
                 "title": each.title,
                 "setting": each.setting,
                 "headline": each.headline,
-                "runs": [dict(run) for run in outcome.runs[each.name]],
+                "reference": each.reference or suite.reference,
+                "runs": outcome.runs[each.name],
             }
             for each in suite.subjects
             if outcome.runs.get(each.name)

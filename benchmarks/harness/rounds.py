@@ -18,11 +18,11 @@ class Outcome:
     Hold what became of a suite.
 
     Attributes:
-        runs: Of each subject, one entry a round; a run that failed is missing.
+        runs: Of each subject, one entry a round; None for a run that did not count.
         failures: ``subject: why``.
     """
 
-    runs: dict[str, list[Figures]] = field(default_factory=dict)
+    runs: dict[str, list[Figures | None]] = field(default_factory=dict)
     failures: list[str] = field(default_factory=list)
 
 
@@ -40,14 +40,15 @@ def measure(suite: Suite, subjects: Sequence[Subject], bench: Bench, *, rounds: 
     for turn in range(1, rounds + 1):
         for subject in subjects:
             began = time.monotonic()
+            figures: Figures | None = None
             try:
                 figures = subject.measure(bench)
             except BenchmarkError as error:
                 outcome.failures.append(f"{suite.name} {subject.name}: {error}")
                 said = f"FAILED: {error}"
             else:
-                outcome.runs[subject.name].append(figures)
                 said = _short(figures)
+            outcome.runs[subject.name].append(figures)
             _tell(
                 f"{suite.name} {turn}/{rounds} {subject.name:<18} {said} [{time.monotonic() - began:.0f} s]"
             )
@@ -55,19 +56,18 @@ def measure(suite: Suite, subjects: Sequence[Subject], bench: Bench, *, rounds: 
 
 
 def table(suite: Suite, subjects: Sequence[Subject], outcome: Outcome) -> str:
-    """Draw the medians, with least and most, and the ratio to the suite's reference, in plain text."""
-    against = outcome.runs.get(suite.reference, [])
+    """Draw the medians, with least and most, and the ratio to what each is compared with, in plain text."""
     lines = []
     for subject in subjects:
-        if not (runs := outcome.runs[subject.name]):
+        found = spreads(outcome.runs[subject.name])
+        if (head := found.pop(subject.headline, None)) is None:
             continue
-        found = spreads(runs)
-        head = found[subject.headline]
-        compared = ratio(runs, against, subject.headline).median if against else float("nan")
-        rest = {name: spread.median for name, spread in found.items() if name != subject.headline}
+        reference = subject.reference or suite.reference
+        compared = ratio(outcome.runs[subject.name], outcome.runs.get(reference, ()), subject.headline)
         lines.append(
-            f"{subject.name:<18} {number(head.median):>10} ({number(head.least)} - {number(head.most)})"
-            f"  {compared:>6.3f} of {suite.reference}  {_short(rest)}"
+            f"{subject.name:<18} {number(head.median):>10} ({number(head.least)} - {number(head.most)})  "
+            + (f"{number(compared.median):>6} of {reference}  " if compared else "")
+            + _short({name: spread.median for name, spread in found.items()})
         )
     return "\n".join(lines)
 

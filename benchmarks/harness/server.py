@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,19 +60,30 @@ class Server:
         self._postgres = postgres
         self._admin = Database(postgres.dsn)
         self._made = 0
+        self._templates: set[str] = set()
 
     @property
     def programs(self) -> Path:
         """Give the folder of the programs: pgbench is there where the machine brings the server."""
         return self._postgres.binaries.folder
 
+    def template(self, name: str, fill: Callable[[Database], None]) -> str:
+        """Give the name of a database that *fill* has filled, once in this server's life, to copy from."""
+        if name not in self._templates:
+            with psycopg.connect(self._admin.dsn, autocommit=True) as conn:
+                conn.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+            fill(Database(self._postgres.dsn_of(quote(name))))
+            self._templates.add(name)
+        return name
+
     @contextmanager
-    def database(self) -> Iterator[Database]:
-        """Yield an empty database on a server that has just written everything to disk; drop it afterwards."""
+    def database(self, template: str = "template1") -> Iterator[Database]:
+        """Yield a copy of *template* on a server that has just written everything to disk; drop it afterwards."""
         self._made += 1
         name = f"run_{self._made}"
+        copied = sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(*map(sql.Identifier, (name, template)))
         with psycopg.connect(self._admin.dsn, autocommit=True) as conn:
-            conn.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+            conn.execute(copied)
             conn.execute("CHECKPOINT")
         try:
             yield Database(self._postgres.dsn_of(quote(name)))

@@ -42,6 +42,7 @@ class Subject:
         setting: How it is set up, and where its own documentation says so.
         measure: Makes one run.
         headline: The figure that its suite compares.
+        reference: The subject that it is divided by, where that is another than the suite's.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Subject:
     setting: str
     measure: Measure
     headline: str = "per_second"
+    reference: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
