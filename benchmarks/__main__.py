@@ -13,7 +13,7 @@ from benchmarks.harness.rounds import choose, measure, table
 from benchmarks.harness.server import serve
 from benchmarks.harness.suite import Bench, Suite
 
-SUITES = ("limits", "receive", "process", "latency", "idle", "growth")
+SUITES = ("limits", "receive", "process", "overhead", "scaling", "latency", "idle", "growth")
 ROUNDS = 5
 QUICK_SECONDS = 1.0
 

@@ -10,11 +10,21 @@ from benchmarks.process.drain import drain
 QUICK_JOBS = 500
 
 
+def subject(contender: Contender) -> Subject:
+    """Give what the harness runs in turn: one drain."""
+    return Subject(
+        name=contender.name,
+        group="ours" if contender.runtime == "project" else "peers",
+        title=contender.title,
+        setting=contender.setting,
+        measure=_measure(contender),
+    )
+
+
 def _measure(contender: Contender) -> Measure:
     def measure(bench: Bench) -> Figures:
-        return drain(
-            contender, bench.server, jobs=min(contender.jobs, QUICK_JOBS) if bench.quick else contender.jobs
-        )
+        jobs = min(contender.jobs, QUICK_JOBS) if bench.quick else contender.jobs
+        return drain(contender, bench.server, jobs=jobs)
 
     return measure
 
@@ -22,16 +32,7 @@ def _measure(contender: Contender) -> Measure:
 SUITE = Suite(
     name="process",
     about="queued events, three business statements in one transaction each, one worker process; effects per second",
-    subjects=[
-        Subject(
-            name=each.name,
-            group="ours" if each.runtime == "project" else "peers",
-            title=each.title,
-            setting=each.setting,
-            measure=_measure(each),
-        )
-        for each in CONTENDERS
-    ],
+    subjects=[subject(each) for each in CONTENDERS],
     reference="pgqueuer",
     seconds=0.0,
 )
