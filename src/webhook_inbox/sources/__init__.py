@@ -30,15 +30,14 @@ An event id must be the same on every redelivery and never the same for two even
 leaves out the id or a part of the event. ``account`` and ``environment`` count only where the signature covers them.
 
 A new provider is also entered in ``catalogue.py`` (which makes the public name, the page, ``webhook-inbox sources``),
-in ``testing/signing.py`` (its signatures, sharing no code with this room) and in the conformance tests.
+in ``testing/signers.py`` (its signatures, sharing no code with this room) and in the conformance tests.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
-from webhook_inbox.sources.catalogue import HOMES
+from webhook_inbox.sources.catalogue import HOMES, source_class
 from webhook_inbox.sources.source import Answer, Identity, Rejected, Source, Unreadable, Verified
 
 if TYPE_CHECKING:
@@ -106,11 +105,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> type[Source]:
-    """Import a provider when it is first asked for: a program uses two of them, not all."""
+    """Import a provider when it is first asked for."""
     if name not in HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found: type[Source] = getattr(import_module(f"{__name__}.{HOMES[name]}"), name)
-    return found
+    return source_class(name)
 
 
 def __dir__() -> list[str]:

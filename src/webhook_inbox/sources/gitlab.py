@@ -54,6 +54,7 @@ class GitLab(Provider):
 
     provider = "gitlab"
     redelivers = False
+    signed_id = False  # unless every secret is a signing token
     secret_headers = frozenset({_HEADER})
     facts = Facts(
         title="GitLab",

@@ -34,7 +34,9 @@ from webhook_inbox.sources.scheme import scheme_of
 from webhook_inbox.sources.signature import any_equal, unix_time
 from webhook_inbox.sources.source import Answer, Reading, Unreadable
 
-_WHATSAPP = "https://developers.facebook.com/docs/whatsapp/cloud-api/guides/set-up-webhooks"
+_WHATSAPP = (
+    "https://developers.facebook.com/documentation/business-messaging/whatsapp/webhooks/reference/messages"
+)
 _PARTNER = "third party: 360dialog"
 _CHALLENGE_CHARS_MAX = 256
 _ENTRIES = BodyPlace(("entry",))

@@ -8,7 +8,7 @@ from webhook_inbox.sources.naming import naming_of
 from webhook_inbox.sources.provider import Provider
 from webhook_inbox.sources.scheme import scheme_of
 
-_DOCS = "https://developer.paddle.com/webhooks"
+_RESPOND = "https://developer.paddle.com/webhooks/respond-to-webhooks"
 _SDK = "paddle-python-sdk 1.16.1"
 
 
@@ -44,17 +44,17 @@ class Paddle(Provider):
         secret=Fact("`pdl_ntfset_...`, used whole", _SDK),
         event_id=Fact(
             "the body's `event_id`; `notification_id` is one for each destination",
-            f"{_DOCS}/how-webhooks-work",
+            "developer.paddle.com, How webhooks work",
         ),
-        event_type=Fact("the body's `event_type`", f"{_DOCS}/how-webhooks-work"),
+        event_type=Fact("the body's `event_type`", "developer.paddle.com, How webhooks work"),
         window=Fact("5 s both ways in the SDK", _SDK, 5),
-        answer=Fact("2xx within 5 s", f"{_DOCS}/respond-to-webhooks", 5),
+        answer=Fact("2xx within 5 s", f"{_RESPOND}", 5),
         retries=Fact(
             "60 times over 3 days; in the sandbox 3 times over 15 min",
-            f"{_DOCS}/respond-to-webhooks; sandbox: {HOOKDECK}",
+            f"{_RESPOND}; sandbox: {HOOKDECK}",
             3 * 86_400,
         ),
-        order=Fact("none; order by `occurred_at`", f"{_DOCS}/how-webhooks-work"),
+        order=Fact("none; order by `occurred_at`", "developer.paddle.com, How webhooks work"),
         past_events=Fact(
             "`GET /events`, `GET /notifications`, `POST /notifications/{id}/replay`; how far back is not confirmed",
             _SDK,

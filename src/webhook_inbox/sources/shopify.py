@@ -25,7 +25,7 @@ from webhook_inbox.sources.provider import Provider
 from webhook_inbox.sources.scheme import scheme_of
 from webhook_inbox.sources.source import Reading, Verdict
 
-_VERIFY = "https://shopify.dev/docs/apps/build/webhooks/verify-deliveries"
+_VERIFY = "shopify.dev, Verify webhook deliveries"
 _DUPLICATES = "https://shopify.dev/docs/apps/build/webhooks/ignore-duplicates"
 # Webhooks, and events of the developer preview: the same scheme under other names.
 _FAMILIES = ("X-Shopify-", "Shopify-")
