@@ -105,12 +105,18 @@ def upper_hex(text: str, size: int) -> bytes | None:
 
 def strict_base64(text: str, size: int) -> bytes | None:
     """Give the *size* bytes of which *text* is the one spelling in standard base64, padding included, or None."""
+    value = any_base64(text)
+    return value if value is not None and len(value) == size else None
+
+
+def any_base64(text: str) -> bytes | None:
+    """Give the bytes of which *text* is the one spelling in standard base64, padding included, or None."""
     try:
         value = base64.b64decode(text)
     except (binascii.Error, ValueError):
         return None
     # A decoder passes over stray characters and over the unused bits of the last one; only the one spelling is taken.
-    return value if len(value) == size and base64.b64encode(value).decode() == text else None
+    return value if base64.b64encode(value).decode() == text else None
 
 
 DECODERS: MappingProxyType[Encoding, tuple[Decoder, str]] = MappingProxyType(

@@ -7,16 +7,12 @@ one that was sent. Sources that use this say so among their weaknesses, and keep
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Sequence
 
 from webhook_inbox.model.headers import Headers
 from webhook_inbox.model.secret import Secret
-from webhook_inbox.sources.signature import any_equal, only_header
+from webhook_inbox.sources.signature import any_base64, any_equal, only_header
 from webhook_inbox.sources.source import Rejected, Verdict, Verified
-
-_BASIC = "basic "
 
 
 def verify_token(headers: Headers, header: str, secrets: Sequence[Secret]) -> Verdict:
@@ -31,18 +27,18 @@ def verify_basic(headers: Headers, secrets: Sequence[Secret]) -> Verdict:
     """
     Decide whether HTTP Basic authentication carries one of *secrets*, each ``user:password``.
 
-    Source: RFC 7617, section 2; the scheme's letter case does not count (RFC 9110, section 11.1).
+    Only the one usual spelling is read: ``Basic``, a blank, and base64 with its padding.
+
+    Source: RFC 7617, section 2.
     """
     sent = only_header(headers, "authorization")
     if isinstance(sent, Rejected):
         return sent
-    if not sent.lower().startswith(_BASIC):
+    scheme, _, credentials = sent.partition(" ")
+    value = any_base64(credentials) if scheme == "Basic" else None
+    if value is None:
         return Rejected("signature_malformed", "authorization header malformed: not HTTP Basic")
-    try:
-        credentials = base64.b64decode(sent[len(_BASIC) :].strip(" "), validate=True)
-    except (binascii.Error, ValueError):
-        return Rejected("signature_malformed", "authorization header malformed: no base64")
-    return _matching(credentials, "authorization", secrets)
+    return _matching(value, "authorization", secrets)
 
 
 def _matching(sent: bytes, header: str, secrets: Sequence[Secret]) -> Verdict:
