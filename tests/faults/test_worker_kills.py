@@ -2,7 +2,7 @@
 Kill the worker at every fault point, and find every effect once.
 
 The points are enumerated, not chosen: each way of a claimed event is walked once and its passings are recorded. Then a
-worker is killed by SIGKILL on each way at each passing at least once, and at each point at least
+worker is killed by SIGKILL on each way at each passing that is the way's own at least once, and at each point at least
 WEBHOOK_INBOX_TEST_KILLS times (5), on the ways that pass it together. A death counts only with its witness. What a dead
 worker held stays held until its lease ends by the server's clock; then one worker settles everything.
 """
