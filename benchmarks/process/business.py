@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 
 EFFECT_VARIABLE = "BENCHMARK_EFFECT"
 TALLY_VARIABLE = "BENCHMARK_TALLY"
+#: A file of events, one a line, for the peers that cannot ask the harness for them.
+EVENTS_VARIABLE = "BENCHMARK_EVENTS"
 ACCOUNTS = 1000
 _HERE = Path(__file__).parent
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import tempfile
@@ -16,10 +17,11 @@ import psycopg
 
 from benchmarks.harness.environments import PYTHON_HOME, peers_node, peers_python, project_python
 from benchmarks.harness.errors import BenchmarkError, InvariantError
+from benchmarks.harness.events import event_body
 from benchmarks.harness.figures import Figures
 from benchmarks.harness.processes import ROOT, Program, free_port, program, run
 from benchmarks.harness.server import Database, Server
-from benchmarks.process.business import EFFECT_VARIABLE, TALLY_VARIABLE
+from benchmarks.process.business import EFFECT_VARIABLE, EVENTS_VARIABLE, TALLY_VARIABLE
 from benchmarks.process.contenders import Contender
 from benchmarks.process.peers_install import python_with_oban
 
@@ -62,6 +64,7 @@ def drain(contender: Contender, server: Server, *, jobs: int) -> Figures:
         environment = {
             EFFECT_VARIABLE: "business" if contender.business else "nothing",
             TALLY_VARIABLE: str(room / "tally"),
+            EVENTS_VARIABLE: str(_events(room, jobs) if contender.runtime == "node" else os.devnull),
             **(held.enter_context(_redis(room)) if contender.redis else {}),
         }
         command = _command(contender)
@@ -78,6 +81,13 @@ def drain(contender: Contender, server: Server, *, jobs: int) -> Figures:
         )
         per_second = _checked(database, jobs - failing) if contender.business else _rate(first, last)
     return {"per_second": per_second, **_cost(first, last)}
+
+
+def _events(room: Path, jobs: int) -> Path:
+    """Write the events for a peer that is no Python."""
+    file = room / "events"
+    file.write_text("".join(json.dumps(json.loads(event_body(number))) + "\n" for number in range(jobs)))
+    return file
 
 
 def _command(contender: Contender) -> list[str]:

@@ -6,9 +6,6 @@ import { pathToFileURL } from "node:url";
 import { crc32 } from "node:zlib";
 
 const ACCOUNTS = 1000;
-const CUSTOMERS = 1000;
-const AMOUNTS = 900_000;
-const DIGITS = 24;
 const CHUNK = 1000;
 const [home, command, dsn, ...rest] = process.argv.slice(2);
 const required = createRequire(`${home}/package.json`);
@@ -31,45 +28,24 @@ export async function run({ setup, work }) {
   await work(dsn, Object.fromEntries(pairs.map(([name, value]) => [name, Number(value)])));
 }
 
-/** Give the events to enqueue, some at a time; the same as harness/events.py writes. */
+/** Give the events to enqueue, some at a time, from the file in which the harness has written them, one a line. */
 export function* events(count) {
-  const template = text("../../harness/charge.json");
-  const digits = (number) => String(number).padStart(DIGITS, "0");
-  const zeros = digits(0);
+  const lines = readFileSync(process.env.BENCHMARK_EVENTS, "utf8").split("\n", count);
   for (let first = 0; first < count; first += CHUNK) {
-    const some = [];
-    for (let number = first; number < Math.min(count, first + CHUNK); number += 1) {
-      some.push(JSON.parse(template
-        .replaceAll(`evt_${zeros}`, `evt_${digits(number)}`)
-        .replaceAll(`ch_${zeros}`, `ch_${digits(number)}`)
-        .replaceAll(`cus_${zeros}`, `cus_${digits(number % CUSTOMERS)}`)
-        .replaceAll("100000", String(100_000 + (number % AMOUNTS)))));
-    }
-    yield some;
+    yield lines.slice(first, first + CHUNK).map((line) => JSON.parse(line));
   }
 }
 
 const business = (process.env.BENCHMARK_EFFECT ?? "business") === "business";
 const tally = openSync(process.env.BENCHMARK_TALLY ?? "/dev/null", "a");
 
-/** Have the effect of one event: the three statements, prepared, on a client that is inside a transaction. */
-export async function book(client, event) {
+/** Give the three statements that are the effect of *event*, each with its values. */
+export function statementsOf(event) {
   const amount = event.data.object.amount;
   const account = crc32(event.id) % ACCOUNTS;
   const message = JSON.stringify({ account, amount });
   const values = [[amount, account], [event.id, account, amount], [event.id, message]];
-  for (const [index, statement] of statements.entries()) {
-    await client.query({ name: `book_${index}`, text: statement, values: values[index] });
-  }
-}
-
-/** The statements with their values, for an interface that takes no names. */
-export function* statementsOf(event) {
-  const amount = event.data.object.amount;
-  const account = crc32(event.id) % ACCOUNTS;
-  yield [statements[0], [amount, account]];
-  yield [statements[1], [event.id, account, amount]];
-  yield [statements[2], [event.id, JSON.stringify({ account, amount })]];
+  return statements.map((statement, index) => [statement, values[index]]);
 }
 
 /** Tell that a handler ran, where it is to do nothing else; whether that is so. */
@@ -78,11 +54,13 @@ export function onlyTells() {
   return !business;
 }
 
-/** Have the effect of *event* in a transaction of its own on *client*. */
+/** Have the effect of *event* in a transaction of its own on *client*, with statements prepared by name. */
 export async function transact(client, event) {
   await client.query("BEGIN");
   try {
-    await book(client, event);
+    for (const [index, [statement, values]] of statementsOf(event).entries()) {
+      await client.query({ name: `book_${index}`, text: statement, values });
+    }
     await client.query("COMMIT");
   } catch (error) {
     await client.query("ROLLBACK");

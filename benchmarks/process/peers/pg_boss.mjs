@@ -1,5 +1,5 @@
 // pg-boss; with `transactional 1` its newer mode, in which a batch's effects and its completion are one transaction.
-import { book, events, load, onlyTells, run, statementsOf, tables, transact } from "./common.mjs";
+import { events, load, onlyTells, run, statementsOf, tables, transact } from "./common.mjs";
 
 const { PgBoss } = await load("pg-boss");
 const { default: pg } = await load("pg");
