@@ -29,7 +29,9 @@ class Spread:
 
 
 def number(value: float) -> str:
-    """Write *value* with three digits or more."""
+    """Write *value* with three digits or more, zero as ``0``."""
+    if value == 0:
+        return "0"
     places = next((places for places, least in enumerate((100, 10, 1)) if abs(value) >= least), 3)
     return f"{value:,.{places}f}"
 

@@ -186,7 +186,7 @@ SUITE = Suite(
             name=each.name,
             group="limits",
             title=each.title,
-            setting=f"pgbench, prepared statements, {each.events} events",
+            setting=f"`limits/{each.script}.sql`, {each.events:,} events",
             measure=partial(measure, each),
         )
         for each in LIMITS
