@@ -54,6 +54,11 @@ class DjangoWire(PsycopgWire):
         self._blocks: list[Any] = []
         self.hooks: list[Callable[[], object]] = []
 
+    @property
+    def closed(self) -> bool:
+        """Say whether the connection is unusable, or Django has given it back to its pool."""
+        return super().closed or self._connection.connection is not self.raw
+
     def begin(self, statement: Statement, params: Params) -> Doing[Row | None]:
         """Enter the outer block, and open the transaction with *statement*."""
         self._enter_block(durable=True)
@@ -96,6 +101,8 @@ class DjangoWire(PsycopgWire):
         connection = self._connection
         if what := super().ended():
             return what
+        if self.closed and not self.broken:
+            return "closed the connection it was given"
         if connection.needs_rollback:
             return "swallowed a database error, or called set_rollback(True)"
         if not connection.in_atomic_block or connection.atomic_blocks[-1:] != self._blocks[-1:]:
@@ -104,13 +111,26 @@ class DjangoWire(PsycopgWire):
 
     def leave(self) -> Doing[None]:
         """Leave what blocks are open; see ``Wire.leave``."""
-        if self.raw.closed:
-            self._connection.close()  # within a block: Django then leaves the rollback to the server
+        connection = self._connection
+        if self.closed:
+            connection.close()  # within a block: Django then leaves the rollback to the server
         with suppress(DjangoError, psycopg.Error):
             yield from self.rollback()
-        yield from super().leave()
-        if self.raw.closed:
-            self._connection.close()
+        if (
+            connection.in_atomic_block
+        ):  # a block that the handler has left open would be this thread's for ever
+            yield from self.close()
+            connection.close()
+            del connections[connection.alias]
+        elif not self.closed:
+            yield from super().leave()
+        if self.closed:
+            connection.close()
+
+    def close(self) -> Doing[None]:
+        """Close the connection, if it is still this thread's."""
+        if not self.closed:
+            yield from super().close()
 
     def _enter_block(self, *, durable: bool) -> None:
         block = transaction.atomic(using=self._connection.alias, durable=durable)
@@ -135,6 +155,10 @@ class TestCaseWire(DjangoWire):
     def enter(self) -> Doing[None]:
         """Leave the connection as the test has it."""
         yield from ()
+
+    def leave(self) -> Doing[None]:
+        """Undo what is not committed, of this plan alone."""
+        yield from self.rollback()
 
     def begin(self, statement: Statement, params: Params) -> Doing[Row | None]:
         """Enter a block within the test's, which is a savepoint."""

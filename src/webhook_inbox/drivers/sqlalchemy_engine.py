@@ -58,6 +58,9 @@ class SqlAlchemyLoan(Loan):
             bind=self.conn, binds=None, twophase=False, join_transaction_mode="control_fully"
         )
         event.listen(_sync(self.session), "after_begin", self._began)
+        _sync(
+            self.session
+        ).connection()  # a session that has not begun would end nothing by commit() or rollback()
 
     def _began(self, *begun: object) -> None:
         _, _, connection = begun  # the session and its transaction come before it
@@ -81,8 +84,10 @@ class SqlAlchemyLoan(Loan):
 
     def ended(self) -> str | None:
         """Say what the handler did to its transaction, through SQLAlchemy or past it."""
+        if self.wire.closed:
+            return self.wire.ended()
         if self.conn.closed or self.conn.invalidated:
-            return None if self.wire.broken else "closed the connection it was given"
+            return "closed the connection it was given"
         if not self._root.is_active or self.conn.get_transaction() is not self._root:
             return "committed or rolled back the transaction it was given"
         return self.wire.ended()
