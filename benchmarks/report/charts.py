@@ -81,7 +81,8 @@ def bars(title: str, unit: str, rows: Sequence[Bar]) -> str:
 def ranges(title: str, unit: str, rows: Sequence[Range]) -> str:
     """Draw ranges on a logarithmic scale: a full dot at the median, an open one at the 99th percentile."""
     least, most = min(row.p50 for row in rows), max(row.p99 for row in rows)
-    powers = range(math.floor(math.log10(least)), math.ceil(math.log10(most)) + 1)
+    first = math.floor(math.log10(least))
+    powers = range(first, max(first + 1, math.ceil(math.log10(most))) + 1)
     scale = _logarithmic(10.0 ** powers[0], 10.0 ** powers[-1])
     body = []
     for index, row in enumerate(rows):
