@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import signal
 import sys
 from pathlib import Path
 
@@ -21,6 +22,7 @@ QUICK_SECONDS = 1.0
 def main() -> int:
     """Give 0 where every run counted, 1 where one did not, 2 where nothing could be measured."""
     given = _arguments()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that whatever runs is ended too
     try:
         chosen = [(suite, choose(suite, given.only)) for suite in map(_suite, given.suites or SUITES)]
         with serve() as server:

@@ -27,7 +27,8 @@ WARM_UP_SECONDS = 1.0
 HEADROOM = 1.6  # a warm server is faster than one that warms up
 SPARE = 0.7  # a receiver is asked for at most this part of what it can do: beyond, latency measures the queue
 _WARM_UP_REQUESTS = 30_000
-_FILE_BYTES_MAX = 2 << 30
+_WARM_UP_BYTES_MAX = 256 << 20
+_BYTES_MAX = 1 << 30
 _MEMORY = Path("/dev/shm")  # noqa: S108 - what waits there for the disk disturbs nobody's fsync
 
 
@@ -89,7 +90,7 @@ class _Load:
             )
 
     def _requests(self, count: int) -> Requests:
-        count = min(count, _FILE_BYTES_MAX // len(self._traffic.body(0)))
+        count = min(count, _BYTES_MAX // len(self._traffic.body(0)))
         first, self._next = self._next, self._next + count
         return write_requests(self._file, self._traffic.body, first=first, count=count)
 
@@ -110,7 +111,8 @@ def measure(receiver: Receiver, traffic: Traffic, bench: Bench) -> Figures:
         environment = {"DATABASE_URL": database.dsn, "STRIPE_WEBHOOK_SECRET": SECRET}
         with program(receiver.command(port), environment=environment) as running:
             wait_until_it_answers(running, port)
-            expected = load.closed(_WARM_UP_REQUESTS, WARM_UP_SECONDS).per_second
+            warm_up = min(_WARM_UP_REQUESTS, _WARM_UP_BYTES_MAX // len(traffic.body(0)))
+            expected = load.closed(warm_up, WARM_UP_SECONDS).per_second
             before = _costs(running, database, bench)
             answers = load.closed(int(expected * bench.seconds * HEADROOM) + 1000, bench.seconds)
             after = _costs(running, database, bench)
