@@ -13,7 +13,7 @@ export PIP_BUILD_CONSTRAINT := constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check fmt mutate constraints venv clean
+.PHONY: help demo test check fmt mutate bench constraints venv clean
 
 help:
 	@sed -n 's/^\([a-z]*\):.*## /  make \1 \t/p' Makefile
@@ -38,6 +38,9 @@ fmt: .venv/.installed-dev ## format the code and mend what the linter can mend
 mutate: .venv/.installed-dev ## change the verifiers and the plans in thousands of ways; a test must notice (minutes)
 	$(BIN)/python -m tests.mutation.mutate $(ARGS)
 
+bench: .venv/.installed-test ## measure beside the peers, on a PostgreSQL of its own; ARGS="receive --only ours --quick" narrows (needs wrk)
+	$(BIN)/python -m benchmarks $(ARGS)
+
 venv: .venv/.installed-dev ## the whole tool set, for an editor
 
 constraints: ## pin the newest releases that pyproject.toml allows; use the oldest Python that is supported
@@ -49,7 +52,7 @@ constraints: ## pin the newest releases that pyproject.toml allows; use the olde
 
 clean: ## remove everything that make made
 	rm -rf .venv build dist mutants .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
-	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .venv/.made:
 	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' \

@@ -380,6 +380,7 @@ class Inbox:
         return self._told(plan, await self._service.receive(plan, delivery), started)
 
     def _told(self, plan: EndpointPlan, receipt: Receipt, started: float) -> Receipt:
+        receipt = answers.suited(receipt, plan.source)
         self._metrics.observe(plan.name, receipt, time.perf_counter() - started)
         for result in receipt.results:
             told = plan.mode == "hybrid"  # its run has told of the death, in the log and to the hook

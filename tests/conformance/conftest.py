@@ -8,14 +8,15 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.fixtures.drivers import DRIVERS, Bench
+from tests.fixtures.benches import EVERY
+from tests.fixtures.drivers import Bench
 from webhook_inbox.model.settings import Settings
 from webhook_inbox.protocol.probe import Probe, no_probe
 
 OpenBench = Callable[..., Bench]
 
 
-@pytest.fixture(params=DRIVERS, ids=lambda driver: driver.label)
+@pytest.fixture(params=EVERY, ids=lambda driver: driver.label)
 def open_bench(request: pytest.FixtureRequest) -> Iterator[OpenBench]:
     """Opens the driver under test on a DSN; whatever it opened is closed with the test."""
     opened: list[Bench] = []

@@ -15,11 +15,12 @@ import pytest
 
 from tests.conformance.test_drivers_pool import assert_idle, count
 from tests.fixtures.arrivals import item, recording
-from tests.fixtures.drivers import LoopBench, ThreadBench, run_script_async
+from tests.fixtures.benches import EVERY
+from tests.fixtures.drivers import run_script_async
 from tests.fixtures.programs import eventually
+from tests.fixtures.worlds import say
 from webhook_inbox.drivers.psycopg_async import AsyncPsycopgDriver
 from webhook_inbox.drivers.psycopg_settings import libpq_dsn
-from webhook_inbox.drivers.psycopg_sync import PsycopgDriver
 from webhook_inbox.errors import HandlerTimeoutError
 from webhook_inbox.model.receipt import EventResult
 from webhook_inbox.model.settings import Settings
@@ -33,11 +34,17 @@ Steps: TypeAlias = Generator[Any, Any, None]
 STEPS = ("begin", "record_event", "run", "seal_effect", "commit")
 POINTS = [f"record_one.{step}.{when}" for step in STEPS for when in ("before", "after")]
 SETTINGS = Settings(connections_max=1, connection_wait_seconds=5.0)
+ON_LOOPS, ON_THREADS = (
+    pytest.mark.parametrize(
+        "kind_of_bench", [each for each in EVERY if each.kind == kind], ids=lambda each: each.label
+    )
+    for kind in ("async", "sync")
+)
 
 
 def writes(tx: Any, event: Any) -> Steps:
     """Write an effect."""
-    yield tx.conn.execute("INSERT INTO effect VALUES (1)")
+    yield say(tx.conn, "INSERT INTO effect VALUES (1)")
 
 
 def committed(witness: psycopg.Connection[Any]) -> tuple[int, int]:
@@ -52,9 +59,10 @@ def plan_of(given: Item) -> Plan[EventResult]:
     return record_one(given, recording())
 
 
+@ON_LOOPS
 @pytest.mark.parametrize("point", POINTS)
 def test_a_task_that_is_cancelled_at_any_step_leaves_all_or_nothing(
-    database: str, effects: psycopg.Connection[Any], point: str
+    database: str, effects: psycopg.Connection[Any], kind_of_bench: Any, point: str
 ) -> None:
     """P-ONCE: cancelled before the COMMIT is answered or after; the resend settles it, and the connection is idle."""
     armed = True
@@ -67,7 +75,7 @@ def test_a_task_that_is_cancelled_at_any_step_leaves_all_or_nothing(
             assert task is not None
             task.cancel()
 
-    bench = LoopBench(database, settings=SETTINGS, probe=probe)
+    bench = kind_of_bench(database, settings=SETTINGS, probe=probe)
     given = item(bench.handler(writes))
     try:
         with pytest.raises(concurrent.futures.CancelledError):
@@ -83,18 +91,19 @@ def test_a_task_that_is_cancelled_at_any_step_leaves_all_or_nothing(
         bench.close()
 
 
+@ON_LOOPS
 @pytest.mark.parametrize("where", ["statement", "elsewhere"])
 def test_a_task_that_is_cancelled_while_its_handler_waits_stops_it(
-    database: str, effects: psycopg.Connection[Any], where: str
+    database: str, effects: psycopg.Connection[Any], kind_of_bench: Any, where: str
 ) -> None:
     """P-ONCE: a statement is cancelled on the server too; nothing goes on behind the caller's back."""
-    bench = LoopBench(database, settings=SETTINGS)
+    bench = kind_of_bench(database, settings=SETTINGS)
     inside = threading.Event()
 
     def waits(tx: Any, event: Any) -> Steps:
-        yield tx.conn.execute("INSERT INTO effect VALUES (1)")
+        yield say(tx.conn, "INSERT INTO effect VALUES (1)")
         inside.set()
-        yield tx.conn.execute("SELECT pg_sleep(60)") if where == "statement" else asyncio.sleep(60)
+        yield say(tx.conn, "SELECT pg_sleep(60)") if where == "statement" else asyncio.sleep(60)
 
     given = item(bench.handler(waits))
 
@@ -115,19 +124,20 @@ def test_a_task_that_is_cancelled_while_its_handler_waits_stops_it(
         bench.close()
 
 
+@ON_LOOPS
 def test_a_handler_that_ignores_its_time_limit_is_rolled_back_all_the_same(
-    database: str, effects: psycopg.Connection[Any]
+    database: str, effects: psycopg.Connection[Any], kind_of_bench: Any
 ) -> None:
     """P-ONCE: it swallows the cancellation and returns as if nothing were; it was out of time."""
-    bench = LoopBench(database, settings=SETTINGS)
+    bench = kind_of_bench(database, settings=SETTINGS)
 
     def stubborn(tx: Any, event: Any) -> Steps:
-        yield tx.conn.execute("INSERT INTO effect VALUES (1)")
+        yield say(tx.conn, "INSERT INTO effect VALUES (1)")
         with contextlib.suppress(asyncio.CancelledError):
             yield asyncio.sleep(60)
 
     def slow(tx: Any, event: Any) -> Steps:
-        yield tx.conn.execute("INSERT INTO effect VALUES (1)")
+        yield say(tx.conn, "INSERT INTO effect VALUES (1)")
         yield asyncio.sleep(60)
 
     try:
@@ -141,28 +151,27 @@ def test_a_handler_that_ignores_its_time_limit_is_rolled_back_all_the_same(
         bench.close()
 
 
+@ON_THREADS
 def test_an_interrupt_from_the_keyboard_goes_through_a_thread(
-    database: str, effects: psycopg.Connection[Any]
+    database: str, effects: psycopg.Connection[Any], kind_of_bench: Any
 ) -> None:
     """Ctrl-C in a handler ends the program as it should, and the transaction with it."""
-    driver = PsycopgDriver(libpq_dsn(database), settings=SETTINGS)
-    bench = ThreadBench(database, settings=SETTINGS)
+    bench = kind_of_bench(database, settings=SETTINGS)
     given = item(bench.handler(interrupted))
     try:
         with pytest.raises(KeyboardInterrupt):
-            driver.run(lambda: plan_of(given))
+            bench.run(lambda: plan_of(given))
         assert_idle(effects)
         assert committed(effects) == (0, 0)
         again = item(bench.handler(writes))
-        assert driver.run(lambda: plan_of(again)).outcome is Outcome.PROCESSED
+        assert bench.run(lambda: plan_of(again)).outcome is Outcome.PROCESSED
     finally:
-        driver.close()
         bench.close()
 
 
 def interrupted(tx: Any, event: Any) -> Steps:
     """Write, and be interrupted."""
-    yield tx.conn.execute("INSERT INTO effect VALUES (1)")
+    yield say(tx.conn, "INSERT INTO effect VALUES (1)")
     raise KeyboardInterrupt
 
 

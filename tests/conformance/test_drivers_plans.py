@@ -11,6 +11,7 @@ import pytest
 
 from tests.conformance.conftest import OpenBench
 from tests.fixtures.drivers import BEGIN, Bench, Script, statement
+from tests.fixtures.worlds import say
 from webhook_inbox.errors import StatementError
 from webhook_inbox.model.steering import GiveUp, Ignore, NotYet, Steering
 from webhook_inbox.protocol.steps import (
@@ -201,7 +202,7 @@ def test_a_plan_can_handle_a_steps_error(bench: Bench) -> None:
             yield One(statement("SELECT 1 / 0"))
         except StatementError as error:
             yield Rollback()
-            return error.sqlstate, type(error.__cause__).__name__
+            return error.sqlstate, type(error.__cause__).__name__.removesuffix("Error")
         raise AssertionError("the statement did not fail")
 
     assert bench.run(plan) == ("22012", "DivisionByZero")
@@ -211,7 +212,7 @@ def test_a_handler_runs_on_the_plans_transaction(bench: Bench, effects: psycopg.
     """P-ONCE: what the handler writes is seen by the plan before the commit, and commits with it."""
 
     def handler(conn: Any) -> Generator[Any, Any, None]:
-        yield conn.execute("INSERT INTO effect VALUES (1)")
+        yield say(conn, "INSERT INTO effect VALUES (1)")
 
     def plan() -> Plan[tuple[object, int]]:
         yield BEGIN
@@ -230,7 +231,7 @@ def test_steering_comes_to_the_plan_as_a_value(bench: Bench, steering: Steering)
     """What a handler raises to steer is the result of ``Run``, not an error."""
 
     def handler(conn: Any) -> Generator[Any, Any, None]:
-        yield conn.execute("SELECT 1")
+        yield say(conn, "SELECT 1")
         raise steering
 
     def plan() -> Plan[object]:
@@ -253,7 +254,7 @@ def test_a_plan_is_told_every_fault_point_in_order(open_bench: Any, database: st
         with pytest.raises(StatementError):
             yield One(statement("SELECT 1 / 0"))
         yield RollbackTo()
-        yield run(bench, lambda conn: iter_of(conn.execute("SELECT 1")))
+        yield run(bench, lambda conn: iter_of(say(conn, "SELECT 1")))
         yield Commit()
 
     bench.run(watched)

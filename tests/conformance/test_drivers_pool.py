@@ -20,9 +20,11 @@ from psycopg.rows import dict_row, tuple_row
 from tests.conformance.conftest import OpenBench
 from tests.faults.proxy import Fate, Proxy, at_commit_reply
 from tests.fixtures.arrivals import item, recording
-from tests.fixtures.drivers import BEGIN, Bench, Script, statement
+from tests.fixtures.benches import AsyncpgBench
+from tests.fixtures.drivers import BEGIN, DRIVERS, Bench, Script, statement
 from tests.fixtures.postgres import apply_migrations
 from tests.fixtures.programs import eventually
+from tests.fixtures.worlds import say
 from webhook_inbox.embedded import EmbeddedPostgres
 from webhook_inbox.errors import (
     HandlerFailedError,
@@ -36,6 +38,9 @@ from webhook_inbox.protocol.steps import Begin, Commit, One, Plan, Run
 
 Steps: TypeAlias = Generator[Any, Any, None]
 INSERT = One(statement("INSERT INTO effect VALUES (1) RETURNING n"))
+ON_PSYCOPGS_POOLS = pytest.mark.parametrize(
+    "open_bench", DRIVERS, ids=lambda driver: driver.label, indirect=True
+)
 SESSIONS = """
     SELECT pid FROM pg_stat_activity
     WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()
@@ -112,22 +117,23 @@ def changes_everything(conn: Any) -> Steps:
 
 def writes(conn: Any) -> Steps:
     """Write and return."""
-    yield conn.execute("INSERT INTO effect VALUES (2)")
+    yield say(conn, "INSERT INTO effect VALUES (2)")
 
 
 def fails(conn: Any) -> Steps:
     """Write, change a session setting, and fail."""
-    yield conn.execute("SET search_path = nowhere")
-    yield conn.execute("INSERT INTO public.effect VALUES (2)")
+    yield say(conn, "SET search_path = nowhere")
+    yield say(conn, "INSERT INTO public.effect VALUES (2)")
     raise ValueError("the handler's own")
 
 
+@ON_PSYCOPGS_POOLS
 @pytest.mark.parametrize("script", [writes, fails, changes_everything])
 def test_a_users_own_pool_gets_its_connections_back_as_they_were(
     open_bench: OpenBench, database: str, effects: psycopg.Connection[Any], script: Script
 ) -> None:
     """Autocommit, isolation level, row and cursor factory are the user's, before and after; a changed one is closed."""
-    bench = open_bench(database, pool={"min_size": 1, "max_size": 1, "configure": users_own})
+    bench: Any = open_bench(database, pool={"min_size": 1, "max_size": 1, "configure": users_own})
     before = bench.borrow(settings_of)
     assert before == (True, IsolationLevel.SERIALIZABLE, dict_row, "ClientCursor", TransactionStatus.IDLE)
     for _ in range(2):
@@ -140,6 +146,7 @@ def test_a_users_own_pool_gets_its_connections_back_as_they_were(
     assert count(effects) == (4 if script is writes else 0)
 
 
+@ON_PSYCOPGS_POOLS
 def test_a_handler_sees_the_connection_as_its_user_configured_it(
     open_bench: OpenBench, database: str, effects: psycopg.Connection[Any]
 ) -> None:
@@ -148,7 +155,7 @@ def test_a_handler_sees_the_connection_as_its_user_configured_it(
     seen: list[Any] = []
 
     def script(tx: Any, event: Any) -> Steps:
-        cursor = yield tx.conn.execute("SELECT 1 AS n")
+        cursor = yield say(tx.conn, "SELECT 1 AS n")
         seen.append((yield cursor.fetchone()))
         yield tx.emit("Booked", {"n": 1})
 
@@ -187,11 +194,12 @@ def test_what_a_plan_sets_ends_with_it(
     assert before[3] == "off"
 
 
+@ON_PSYCOPGS_POOLS
 def test_closing_a_driver_leaves_the_users_pool_open(
     open_bench: OpenBench, database: str, effects: psycopg.Connection[Any]
 ) -> None:
     """A pool that was given is closed by whoever gave it; a driver that was closed serves again."""
-    given = open_bench(database, pool={"min_size": 1, "max_size": 1})
+    given: Any = open_bench(database, pool={"min_size": 1, "max_size": 1})
     given.close_driver()
     assert given.borrow(lambda conn: conn.info.transaction_status) is TransactionStatus.IDLE
     given.run(committing)
@@ -202,6 +210,9 @@ def test_closing_a_driver_leaves_the_users_pool_open(
     assert count(effects) == 3
 
 
+@pytest.mark.parametrize(
+    "open_bench", [*DRIVERS, AsyncpgBench], ids=lambda driver: driver.label, indirect=True
+)
 def test_a_pool_that_is_closed_says_so(open_bench: OpenBench, database: str) -> None:
     """A user's pool that was never opened, or is closed already, is named as such."""
     bench = open_bench(database, pool={"min_size": 1, "max_size": 1})
@@ -218,7 +229,7 @@ def test_no_more_connections_than_the_pool_may_have(
     seen: list[int] = []
 
     def script(conn: Any) -> Steps:
-        yield conn.execute("INSERT INTO effect VALUES (2)")
+        yield say(conn, "INSERT INTO effect VALUES (2)")
         with psycopg.connect(database, autocommit=True) as other:
             ours = "SELECT count(*) FROM pg_stat_activity WHERE datname = %s AND application_name = 'webhook-inbox'"
             row = other.execute(ours, [other.info.dbname]).fetchone()
@@ -240,7 +251,7 @@ def test_an_exhausted_pool_is_unavailable_within_the_wait(
     inside, leave = threading.Event(), threading.Event()
 
     def script(conn: Any) -> Steps:
-        yield conn.execute("SELECT 1")
+        yield say(conn, "SELECT 1")
         inside.set()
         yield in_thread(bench, lambda: leave.wait(30))
 
@@ -346,7 +357,7 @@ def test_whatever_a_handler_raises_is_its_failure(
     """P-CALM: ``sys.exit()`` in a handler ends the event, not the process; the connection goes back idle."""
 
     def script(conn: Any) -> Steps:
-        yield conn.execute("INSERT INTO effect VALUES (2)")
+        yield say(conn, "INSERT INTO effect VALUES (2)")
         raise raised
 
     for _ in range(3):
@@ -363,7 +374,7 @@ def test_a_generator_exit_goes_through_and_leaves_nothing(
     """P-ONCE: what ends a coroutine or generator is no failure to answer; the connection goes back idle."""
 
     def script(conn: Any) -> Steps:
-        yield conn.execute("INSERT INTO effect VALUES (2)")
+        yield say(conn, "INSERT INTO effect VALUES (2)")
         raise GeneratorExit
 
     with pytest.raises(GeneratorExit):
@@ -377,10 +388,10 @@ def test_a_handler_that_overruns_is_out_of_time(bench: Bench, effects: psycopg.C
     """Longer than ``handler_seconds_max``: rolled back, however it ends, and the connection goes back idle."""
 
     def returns(conn: Any) -> Steps:
-        yield conn.execute("SELECT pg_sleep(0.3)")
+        yield say(conn, "SELECT pg_sleep(0.3)")
 
     def raises(conn: Any) -> Steps:
-        yield conn.execute("SELECT pg_sleep(0.3)")
+        yield say(conn, "SELECT pg_sleep(0.3)")
         raise ValueError
 
     for script in (returns, raises):

@@ -26,7 +26,8 @@ class Expected:
 
     Attributes:
         state: Of the inbox row; empty: there must be no row.
-        body: The bytes that must be kept with it.
+        body: Its bytes.
+        kept: Whether they must be there still; their digest must be in any case.
         applied: How often the handler's effect, with its outbox row, must be there.
         reviews: How many reviews.
         evidence: Bodies that must be kept as conflicting.
@@ -37,6 +38,7 @@ class Expected:
     body: bytes = field(repr=False)
     applied: int = 0
     reviews: int = 0
+    kept: bool = True
     evidence: tuple[bytes, ...] = field(default=(), repr=False)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -18,11 +19,12 @@ import pytest
 
 from tests.faults.invariants import one_row, until
 from tests.faults.ledger import Ledger
-from tests.faults.pgbouncer import POOL_SIZE, PgBouncer
 from tests.faults.sender import Letter, Sender
 from tests.faults.server import ROOT
 from tests.faults.worker_app import KINDS
 from tests.faults.worker_bench import WorkerBench
+from tests.fixtures.pgbouncer import NOT_SERVED
+from tests.fixtures.pooler import POOL_SIZE, PgBouncer
 from webhook_inbox import Inbox
 
 SERVER_SESSIONS = """
@@ -170,6 +172,14 @@ def test_pause_resume_check_and_backlog_work_through_the_pooler(
 
     asyncio.run(operate())
     bench.check()
+
+
+@pytest.mark.parametrize("name", NOT_SERVED)
+def test_what_is_not_run_through_a_pooler_is_a_test_that_there_is(name: str) -> None:
+    """The list of what WEBHOOK_INBOX_TEST_PGBOUNCER leaves out has no name that means nothing any more."""
+    file, _, function = name.partition("[")[0].partition("::")
+    assert function.startswith("test_")
+    assert re.search(rf"^(async )?def {function}\(", (ROOT / file).read_text(encoding="utf-8"), re.MULTILINE)
 
 
 def _letters(bench: WorkerBench, *, each: int) -> list[Letter]:

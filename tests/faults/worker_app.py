@@ -18,28 +18,54 @@ import os
 import signal
 import socket
 import sys
-import time
+import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import uvicorn
 
-from tests.faults.app import EFFECT, TABLES, App, Setup, pauses, with_switchboard
+from tests.faults.app import TABLES, App, Setup, with_switchboard
+from tests.faults.meanwhile import Meanwhile
 from tests.faults.rivals import PointHolder
 from tests.faults.sender import STRIPE_SECRET
-from webhook_inbox import Event, GiveUp, Ignore, Inbox, NotYet, Tx
+from tests.faults.worker_handlers import (
+    WAIT_SECONDS_MAX,
+    Deeds,
+    async_handler,
+    async_set,
+    prepared,
+    sync_handler,
+    sync_set,
+)
+from tests.faults.yields import YieldWatch
+from webhook_inbox import Inbox
 from webhook_inbox.endpoint import Endpoint
+from webhook_inbox.protocol import deferred, enqueue, lease, process, run as run_flows
 from webhook_inbox.protocol.probe import Probe, no_probe
 from webhook_inbox.sources import Stripe
 from webhook_inbox.testing.points import Passing, PointKiller, PointRecorder
 
+#: What a worker does, and what recording for a worker does.
+WORKER_PLANS = (process, run_flows, lease, deferred, enqueue)
 KINDS = ("sync", "async")
 SHAPES = ("one", "batch", "set", "ordered", "prepared", "hybrid", "inline")
+#: Keywords of each shape's endpoint; none: as an endpoint is by default.
+KEYWORDS: dict[str, dict[str, Any]] = {
+    "one": {},
+    "batch": {"concurrency_max": 1},
+    "set": {"concurrency_max": 1},
+    "ordered": {"order_by": "key"},
+    "prepared": {},
+    "digest": {"keep": "digest"},
+    "revive": {"redelivered_dead": "revive"},
+    "hybrid": {"mode": "hybrid"},
+    "hybrid_revive": {"mode": "hybrid", "redelivered_dead": "revive"},
+    "inline": {"mode": "inline"},
+    "inline_prepared": {"mode": "inline"},
+}
 #: Beside the handlers' own: who held what, written by the server as it happens. A token that is used twice fails. An
 #: inline run needs no claim.
 WORKER_TABLES = (
@@ -73,10 +99,6 @@ END $$;
 CREATE TRIGGER keep_book_of_new AFTER INSERT ON webhooks.inbox FOR EACH ROW EXECUTE FUNCTION keep_book_of_new();
 """
 )
-#: What an event of a type ``..._once`` leaves in the room when its deed is done.
-DEED, STOP = "done", "stopped"
-WAIT_SECONDS_MAX = 30.0
-_POLL_SECONDS = 0.005
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +108,13 @@ class WorkerSetup(Setup):
 
     Attributes:
         room: A folder: the journal, and what was done once.
-        role: ``worker``, or ``receiver``: the HTTP side of the same inbox; ``both``.
+        role: ``worker``, or ``receiver``: the HTTP side of the same inbox; ``both``; ``operator``: who pauses and
+            resumes each endpoint.
         endpoints: Those it has, as ``shape-kind``; none: all.
         drain: Whether it ends when nothing is due.
         die_at: The passing at which it dies, if anywhere.
         hold_at: The passing at which it waits for the test, if anywhere.
+        meanwhile: What others do to the database at its passings; see ``Meanwhile``.
     """
 
     room: str = ""
@@ -99,6 +123,7 @@ class WorkerSetup(Setup):
     drain: bool = True
     die_at: str = ""
     hold_at: str = ""
+    meanwhile: dict[str, str] = field(default_factory=dict)
 
 
 def make_worker_inbox(setup: WorkerSetup, probe: Probe = no_probe) -> Inbox:
@@ -111,213 +136,23 @@ def make_worker_inbox(setup: WorkerSetup, probe: Probe = no_probe) -> Inbox:
 
 
 def _open(inbox: Inbox, shape: str, kind: str, deeds: Deeds) -> Endpoint:
-    name, source = f"{shape}-{kind}", Stripe(STRIPE_SECRET)
+    endpoint = inbox.endpoint(f"{shape}-{kind}", Stripe(STRIPE_SECRET), **KEYWORDS[shape])
     handler = sync_handler(deeds) if kind == "sync" else async_handler(deeds)
     match shape:
-        case "one" | "batch":
-            more: dict[str, Any] = {"concurrency_max": 1} if shape == "batch" else {}
-            endpoint = inbox.endpoint(name, source, **more)
-            endpoint.on("test.*")(handler)
         case "set":
-            endpoint = inbox.endpoint(name, source, concurrency_max=1)
             endpoint.on_batch("test.*")(sync_set(deeds) if kind == "sync" else async_set(deeds))
-        case "ordered":
-            endpoint = inbox.endpoint(name, source, order_by="key")
-            endpoint.on("test.*")(handler)
-        case "prepared":
-            endpoint = inbox.endpoint(name, source)
+        case "prepared" | "inline_prepared":
             endpoint.on("test.*", prepare=deeds.prepare)(prepared(handler))
-        case "hybrid" | "inline":
-            endpoint = inbox.endpoint(name, source, mode="hybrid" if shape == "hybrid" else "inline")
-            endpoint.on("test.*")(handler)
         case _:
-            raise ValueError(f"there is no shape {shape}")
+            endpoint.on("test.*")(handler)
     return endpoint
 
 
-class Deeds:
-    """
-    Do what a handler does beside its statements, and write down that it ran.
-
-    Args:
-        room: Where the journal is, and the marks of what was done once.
-        probe: Told the handler's own fault points.
-    """
-
-    def __init__(self, room: Path, probe: Probe) -> None:
-        self._room = room
-        self._probe = probe
-
-    @contextmanager
-    def told(self, statement: str) -> Iterator[None]:
-        """Stand between two fault points of the handler's own."""
-        self._probe(f"handler.{statement}.before")
-        yield
-        self._probe(f"handler.{statement}.after")
-
-    def begin(self, event: Event) -> None:
-        """Write the run into the journal, outside PostgreSQL."""
-        line = json.dumps({"event": event.id, "attempt": event.attempt, "pid": os.getpid()}) + "\n"
-        with (self._room / "journal").open("a", encoding="utf-8", buffering=1) as journal:
-            journal.write(line)
-
-    def first_time(self, event: Event, deed: str = DEED) -> bool:
-        """Whether this event's deed is still to be done; it counts as done from now on, even if we die."""
-        try:
-            (self._room / f"{event.id}.{deed}").touch(exist_ok=False)
-        except FileExistsError:
-            return False
-        return True
-
-    def statement(self, event: Event) -> str:
-        """A statement of the handler's that ends in trouble, or none."""
-        if event.type == "test.lose_then_stop" and self.first_time(event):
-            return "SELECT pg_terminate_backend(pg_backend_pid())"
-        return ""
-
-    def block(self, event: Event) -> None:
-        """Keep this thread, and a loop on it, from anything else."""
-        if event.type == "test.wait_once" and self.first_time(event):
-            (self._room / f"{event.id}.in").touch()
-            deadline = time.monotonic() + WAIT_SECONDS_MAX
-            while not (self._room / f"{event.id}.go").exists() and time.monotonic() < deadline:
-                time.sleep(_POLL_SECONDS)
-        if event.type == "test.block":
-            (self._room / f"{event.id}.in").touch()
-            time.sleep(pauses(event, "test.block"))
-
-    def pause(self, event: Event) -> float:
-        """How long the handler shall pause, in seconds."""
-        if event.type == "test.pause_once" and self.first_time(event):
-            (self._room / f"{event.id}.in").touch()
-            return pauses(event, "test.pause_once")
-        if event.type == "test.stop_then_hang" and self.first_time(event, STOP):
-            os.kill(os.getpid(), signal.SIGTERM)
-            return WAIT_SECONDS_MAX
-        return pauses(event, "test.pause")
-
-    def end(self, event: Event) -> None:
-        """End as the event's type says."""
-        match event.type:
-            case "test.exit":
-                os._exit(3)
-            case "test.lose_then_stop" if self.first_time(event, STOP):
-                os.kill(os.getpid(), signal.SIGTERM)
-            case "test.fail":
-                raise ValueError("the handler is broken")
-            case "test.fail_once" if self.first_time(event):
-                raise ValueError("the handler is broken for now")
-            case "test.not_yet_once" if self.first_time(event):
-                raise NotYet("the order is not there yet", retry_in_seconds=1e-6)
-            case "test.give_up":
-                raise GiveUp("nobody can book this")
-            case "test.ignore":
-                raise Ignore("not ours")
-            case _:
-                return
-
-    def prepare(self, event: Event) -> str:
-        """Look something up outside the transaction."""
-        if event.type == "test.give_up_early":
-            raise GiveUp("nobody knows this")
-        return event.id
-
-
-def sync_handler(deeds: Deeds) -> Callable[..., Any]:
-    """Make the handler that runs on threads."""
-
-    def handle(tx: Tx[psycopg.Connection[Any]], event: Event) -> None:
-        deeds.begin(event)
-        with deeds.told("first"):
-            tx.conn.execute(EFFECT, (event.id, "first"))
-        with deeds.told("emit"):
-            tx.emit("EffectBooked", {"event": event.id}, aggregate_type="Effect", aggregate_id=event.id)
-        if statement := deeds.statement(event):
-            tx.conn.execute(statement)
-        deeds.block(event)
-        time.sleep(deeds.pause(event))
-        with deeds.told("second"):
-            tx.conn.execute(EFFECT, (event.id, "second"))
-        deeds.end(event)
-
-    return handle
-
-
-def async_handler(deeds: Deeds) -> Callable[..., Any]:
-    """Make the handler that runs on the event loop."""
-
-    async def handle(tx: Tx[psycopg.AsyncConnection[Any]], event: Event) -> None:
-        deeds.begin(event)
-        with deeds.told("first"):
-            await tx.conn.execute(EFFECT, (event.id, "first"))
-        with deeds.told("emit"):
-            await tx.emit("EffectBooked", {"event": event.id}, aggregate_type="Effect", aggregate_id=event.id)
-        if statement := deeds.statement(event):
-            await tx.conn.execute(statement)
-        deeds.block(event)
-        await asyncio.sleep(deeds.pause(event))
-        with deeds.told("second"):
-            await tx.conn.execute(EFFECT, (event.id, "second"))
-        deeds.end(event)
-
-    return handle
-
-
-def sync_set(deeds: Deeds) -> Callable[..., Any]:
-    """Make the set-based handler that runs on threads."""
-
-    def handle(tx: Tx[psycopg.Connection[Any]], events: list[Event]) -> None:
-        for event in events:
-            deeds.begin(event)
-            with deeds.told("first"):
-                tx.conn.execute(EFFECT, (event.id, "first"))
-            payload = {"event": event.id}
-            tx.emit("EffectBooked", payload, aggregate_type="Effect", aggregate_id=event.id, event=event)
-            tx.conn.execute(EFFECT, (event.id, "second"))
-            deeds.end(event)
-
-    return handle
-
-
-def async_set(deeds: Deeds) -> Callable[..., Any]:
-    """Make the set-based handler that runs on the event loop."""
-
-    async def handle(tx: Tx[psycopg.AsyncConnection[Any]], events: list[Event]) -> None:
-        for event in events:
-            deeds.begin(event)
-            with deeds.told("first"):
-                await tx.conn.execute(EFFECT, (event.id, "first"))
-            payload = {"event": event.id}
-            await tx.emit(
-                "EffectBooked", payload, aggregate_type="Effect", aggregate_id=event.id, event=event
-            )
-            await tx.conn.execute(EFFECT, (event.id, "second"))
-            deeds.end(event)
-
-    return handle
-
-
-def prepared(handler: Callable[..., Any]) -> Callable[..., Any]:
-    """Make of *handler* one that takes what its prepare stage gave."""
-    if asyncio.iscoroutinefunction(handler):
-
-        async def handle_async(tx: Tx[Any], event: Event, known: str) -> None:
-            assert known == event.id
-            await handler(tx, event)
-
-        return handle_async
-
-    def handle(tx: Tx[Any], event: Event, known: str) -> None:
-        assert known == event.id
-        handler(tx, event)
-
-    return handle
-
-
 def run(setup: WorkerSetup, lane: socket.socket | None = None) -> None:
-    """Be the worker, or the receiver on *lane*, until it ends by itself or is told to."""
+    """Be the worker or the operator, or the receiver on *lane*, until it ends by itself or is told to."""
     recorder = PointRecorder()
     killer, holder = PointKiller(Path(setup.witness)), PointHolder(Path(setup.witness))
+    meanwhile = Meanwhile(setup.dsn, setup.meanwhile)
     if setup.die_at:
         killer.arm(Passing.parse(setup.die_at))
     if setup.hold_at:
@@ -327,13 +162,23 @@ def run(setup: WorkerSetup, lane: socket.socket | None = None) -> None:
         if setup.record:
             recorder(point)
         holder(point)
+        meanwhile(point)
         killer(point)
 
     inbox = make_worker_inbox(setup, probe)
-    if setup.role == "worker":
-        outcomes = asyncio.run(work(inbox, drain=setup.drain))
-        points = [str(passing) for passing in recorder.passings]
-        told = {"points": points, "outcomes": {str(outcome): n for outcome, n in outcomes.items()}}
+    if setup.role in {"worker", "operator"}:
+        watch = YieldWatch(*WORKER_PLANS)
+        with watch.watching() if setup.record else nullcontext():
+            outcomes = asyncio.run(
+                work(inbox, drain=setup.drain) if setup.role == "worker" else operate(inbox)
+            )
+            if setup.record or setup.die_at:
+                await_heartbeat()
+        told = {
+            "points": [str(passing) for passing in recorder.passings],
+            "outcomes": {str(outcome): n for outcome, n in outcomes.items()},
+            "yields": sorted(watch.places),
+        }
         Path(setup.room, f"told-{os.getpid()}").write_text(json.dumps(told))
         return
     assert lane is not None
@@ -342,6 +187,22 @@ def run(setup: WorkerSetup, lane: socket.socket | None = None) -> None:
         app = beside_a_worker(app, inbox)
     config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="on", ws="none")
     uvicorn.Server(config).run(sockets=[lane])
+
+
+def await_heartbeat() -> None:
+    """Let the heartbeat give its lease up, however busy the machine is: the last of its points are passed then."""
+    for thread in threading.enumerate():
+        if thread.name == "webhook-inbox-heartbeat":
+            thread.join(WAIT_SECONDS_MAX)
+
+
+async def operate(inbox: Inbox) -> Counter[Any]:
+    """Pause and resume each endpoint."""
+    async with inbox.running():
+        for name in inbox.endpoint_modes:
+            await inbox.pause(name, by="a test")
+            await inbox.resume(name)
+    return Counter()
 
 
 async def work(inbox: Inbox, *, drain: bool) -> Counter[Any]:

@@ -16,7 +16,7 @@ OpenBench: TypeAlias = Callable[..., Bench]
 @pytest.fixture(scope="session")
 def _odd_template(postgres: PostgresServer) -> Iterator[str]:
     name = postgres.create()
-    apply_migrations(postgres.dsn_of(name), ODD_SCHEMA)
+    apply_migrations(postgres.direct_dsn_of(name), ODD_SCHEMA)
     yield name
     postgres.drop(name)
 

@@ -14,6 +14,7 @@ import psycopg
 import pytest
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
+from tests.fixtures.pooler import UNPREPARED
 from tests.fixtures.queue import Queue, body_of, outcomes, signed
 from webhook_inbox import Inbox
 from webhook_inbox.protocol.process import RunOutcome
@@ -101,13 +102,13 @@ def test_a_pool_of_one_kind_serves(kind: str, database: str) -> None:
         await box.close()
 
     async def on_loop() -> None:
-        async with AsyncConnectionPool(database, min_size=1, max_size=4) as pool:
+        async with AsyncConnectionPool(database, min_size=1, max_size=4, kwargs=UNPREPARED) as pool:
             await story(pool)
 
     if kind == "loop":
         asyncio.run(on_loop())
     else:
-        with ConnectionPool(database, min_size=1, max_size=4) as pool:
+        with ConnectionPool(database, min_size=1, max_size=4, kwargs=UNPREPARED) as pool:
             asyncio.run(story(pool))
 
 

@@ -11,6 +11,7 @@ import psycopg
 import pytest
 from psycopg_pool import ConnectionPool
 
+from tests.fixtures.pooler import UNPREPARED
 from tests.fixtures.queue import EFFECTS, Queue, in_time, until
 from webhook_inbox.protocol.process import RunOutcome
 from webhook_inbox.protocol.run import run_claims
@@ -363,7 +364,7 @@ def test_a_small_pool_of_the_user_is_enough(database: str) -> None:
         assert {row["claims"] for row in box.rows("SELECT claims FROM {s}.inbox")} == {1}
         await box.close()
 
-    with ConnectionPool(database, min_size=1, max_size=3) as pool:
+    with ConnectionPool(database, min_size=1, max_size=3, kwargs=UNPREPARED) as pool:
         asyncio.run(story(pool))
 
 

@@ -256,6 +256,27 @@ def test_an_unexplained_death_counts_and_the_next_run_is_alone(database: str) ->
     asyncio.run(story())
 
 
+@pytest.mark.parametrize(("crashes_max", "states"), [(1, {"dead": 2}), (2, {"dead": 1, "retrying": 1})])
+def test_a_death_counts_against_all_that_was_held(
+    crashes_max: int, states: dict[str, int], database: str
+) -> None:
+    """P-FLOW: with crashes_max=1 the innocent die with the guilty; from 2 on the guilty is tried, and dies, alone."""
+
+    async def story() -> None:
+        box = Queue(database)
+        box.billing.on("invoice.paid")(lambda tx, event: None)
+        await box.receive("evt_1", "evt_2")
+        for crash in range(crashes_max):
+            claims = box.claim(box.register(f"w{crash}"), 2 if crash == 0 else 1)
+            assert [each.solitary for each in claims] == ([False, False] if crash == 0 else [True])
+            box.rows(EXPIRE)
+            box.reap(crashes_max)
+        assert box.states() == states
+        await box.close()
+
+    asyncio.run(story())
+
+
 def test_an_event_under_suspicion_runs_alone(database: str) -> None:
     """P-FLOW: it runs when nothing else does, and nothing else begins before it ends; and then the rest goes on."""
     active: set[str] = set()

@@ -153,7 +153,9 @@ def test_an_idle_worker_holds_no_transaction_and_little_else(
     async def story() -> None:
         box = queue(database, poll_seconds=1)
         async with box.working():
-            await listening(box, caplog)
+            await until(
+                lambda: "listener: " in caplog.text
+            )  # it hears notifications, or knows that it does not
             before, started = sum(os.times()[:2]), time.monotonic()
             open_ones = 0
             with psycopg.connect(box.dsn, autocommit=True) as conn:

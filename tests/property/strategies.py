@@ -86,3 +86,21 @@ def almost_json(draw: st.DrawFn) -> bytes:
     at = draw(st.integers(0, len(text)))
     end = draw(st.integers(at, min(len(text), at + 3)))
     return text[:at] + draw(st.one_of(_FRAGMENTS, st.binary(max_size=2), st.just(b""))) + text[end:]
+
+
+# Headers that a careless reader spends seconds on.
+HOSTILE = {
+    "1 MB of nothing": "a" * 1_000_000,
+    "1 MB of commas": "," * 1_000_000,
+    "1 MB of equals": "=" * 1_000_000,
+    "1 MB of blanks": " " * 1_000_000,
+    "10,000 empty v1": "t=1767225600" + ",v1=" * 10_000,
+    "10,000 full v1": "t=1767225600" + f",v1={'0' * 64}" * 10_000,
+    "10,000 entries": f"v1,{'A' * 43}= " * 10_000,
+    "10,000 public-key entries": f"v1a,{'A' * 86}== " * 10_000,
+    "as many entries as fit": f"v1a,{'A' * 86}== " * 16,
+    "half a megabyte of é": "é" * 500_000,
+    "digits without end": "t=" + "9" * 1_000_000 + f",v1={'0' * 64}",
+    "base64 without end": "v1," + "A" * 1_000_000,
+    "folded": "t=1767225600,\r\n v1=" + "0" * 64,
+}

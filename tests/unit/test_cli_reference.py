@@ -11,11 +11,16 @@ import pytest
 import typer.main
 
 from webhook_inbox.cli.main import make_app
-from webhook_inbox.testing.signing import SIGNERS
+from webhook_inbox.testing.signers import SIGNERS, TYPE_IN_HEADER, Draft
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "cli.md").read_text()
 GROUP: Any = typer.main.get_command(make_app())
-VERBS: dict[str, Any] = dict(GROUP.commands)
+#: Verbs that stand below another (``sources list``) by both words.
+VERBS: dict[str, Any] = {
+    name if sub is None else f"{name} {sub}": command
+    for name, verb in GROUP.commands.items()
+    for sub, command in getattr(verb, "commands", {None: verb}).items()
+}
 #: A value for each option that is no flag.
 ODD_VALUES = {"log_format": "json", "log_level": "debug"}
 
@@ -42,13 +47,25 @@ def variables(verb: str, param: Any) -> list[str]:
     if param.envvar:
         return [param.envvar] if isinstance(param.envvar, str) else list(param.envvar)
     return (
-        [] if param.param_type_name == "argument" else [f"WEBHOOK_INBOX_{verb.upper()}_{param.name.upper()}"]
+        []
+        if param.param_type_name == "argument"
+        else [f"WEBHOOK_INBOX_{verb.replace(' ', '_')}_{param.name}".upper()]
     )
 
 
 def test_the_verbs_are_these() -> None:
     """Each has a section, in this order, and no other is told of."""
-    assert list(VERBS) == ["demo", "dev", "migrate", "serve", "worker", "status", "send"]
+    assert list(VERBS) == [
+        "demo",
+        "dev",
+        "migrate",
+        "serve",
+        "worker",
+        "status",
+        "send",
+        "sources list",
+        "sources show",
+    ]
     assert re.findall(r"^## (.*)$", PAGE, re.MULTILINE) == ["webhook-inbox", *VERBS]
 
 
@@ -91,6 +108,8 @@ def test_every_option_can_be_given_by_its_variable(
     typed = [] if verb != "send" else [needed["url"], needed["files"]]
     if verb == "send" and name != "source":
         typed += ["--source", needed["source"]]
+    if verb == "sources show":
+        typed = ["github"]
     monkeypatch.setenv(variables(verb, param)[-1], text)
     command = VERBS[verb]
     context = command.make_context(verb, typed, **command.context_settings)
@@ -98,12 +117,23 @@ def test_every_option_can_be_given_by_its_variable(
     assert context.get_parameter_source(name).name == "ENVIRONMENT"
 
 
-def test_every_source_that_can_sign_is_named() -> None:
+def test_sources_that_need_a_type_or_a_body_written_anew_are_named() -> None:
     """In the help and on the page."""
-    help_text = next(param.help for _, param in options("send") if param.name == "source")
-    for source in SIGNERS:
+    help_text = next(param.help for _, param in options("send") if param.name == "event_type")
+    for source in TYPE_IN_HEADER:
         assert source in help_text
         assert f"`{source}`" in PAGE
+    written = {name for name in SIGNERS if name not in TYPE_IN_HEADER and writes_the_body_anew(name)}
+    assert written == {"linear", "mailgun", "adyen"}
+    assert all(name in VERBS["send"].help and f"`{name}`" in PAGE for name in written)
+
+
+def writes_the_body_anew(name: str) -> bool:
+    """Sign a body that is written as no program writes it."""
+    secret = {"adyen": "AB", "standard-webhooks": "whsec_AAAA", "svix": "whsec_AAAA"}.get(name, "fake")
+    body = b'{ "notificationItems" : [] }'
+    draft = Draft(body=body, secret=secret, event_id="e", timestamp=0, event_type="t")
+    return SIGNERS[name](draft).body != body
 
 
 @pytest.mark.parametrize("verb", VERBS)

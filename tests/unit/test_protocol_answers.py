@@ -23,7 +23,7 @@ from webhook_inbox.errors import (
 from webhook_inbox.model.receipt import EventResult, Receipt
 from webhook_inbox.model.states import Outcome, State
 from webhook_inbox.protocol import answers
-from webhook_inbox.sources import Answer, Rejected
+from webhook_inbox.sources import Answer, Rejected, Stripe
 
 PLAIN = (
     ("content-type", "application/json"),
@@ -115,6 +115,35 @@ def test_a_handshake_is_answered_as_the_source_says() -> None:
     receipt = answers.handshake(given)
     assert (receipt.status, receipt.outcome) == (202, Outcome.HANDSHAKE)
     assert (receipt.headers, receipt.body) == (given.headers, given.body)
+
+
+def test_a_handshake_that_is_refused_counts_as_a_rejection() -> None:
+    """With a code for logs and metrics."""
+    receipt = answers.handshake(Answer(status=403))
+    assert (receipt.status, receipt.outcome, receipt.reason) == (403, Outcome.REJECTED, "handshake_refused")
+
+
+class Silent(Stripe):
+    """Wants 204, and never a body."""
+
+    success_status = 204
+    empty_answers = True
+
+
+def test_answers_take_the_form_that_the_provider_asks_for_and_mean_the_same() -> None:
+    """Success has its status; a refusal and a 503 keep theirs; a handshake is the source's own word."""
+    plain, silent = Stripe("whsec_fake_one"), Silent("whsec_fake_one")
+    accepted = answers.accepted([result(Outcome.QUEUED)])
+    refused = answers.rejected(Rejected("signature_mismatch", "no signature matches"))
+    later = answers.unavailable("store", "send it again")
+    assert [answers.suited(each, plain) for each in (accepted, refused, later)] == [accepted, refused, later]
+    for receipt, status in ((accepted, 204), (refused, 400), (later, 503)):
+        suited = answers.suited(receipt, silent)
+        assert (suited.status, suited.body, suited.outcome) == (status, b"", receipt.outcome)
+        assert suited.headers == tuple(pair for pair in receipt.headers if pair[0] != "content-type")
+        assert (suited.results, suited.reason) == (receipt.results, receipt.reason)
+    shaken = answers.handshake(Answer(body=b"challenge"))
+    assert answers.suited(shaken, silent) == shaken
 
 
 def test_a_rejection_says_why_in_one_sentence() -> None:

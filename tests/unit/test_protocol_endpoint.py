@@ -10,6 +10,7 @@ import pytest
 
 from webhook_inbox.errors import ConfigurationError, PayloadError
 from webhook_inbox.model.event import Event
+from webhook_inbox.model.headers import Headers
 from webhook_inbox.model.settings import Settings
 from webhook_inbox.protocol.endpoint import EndpointPlan
 from webhook_inbox.sources import Stripe
@@ -212,9 +213,9 @@ def test_kept_fields_are_those_that_lead_somewhere() -> None:
     """A path that leads nowhere is left out; null is a value; without fields the body is not even read."""
     body = b'{"id": "evt_1", "data": {"object": {"id": "in_1", "none": null, "list": [1]}}}'
     paths = ("id", "data.object.id", "data.object.none", "data.object.missing", "data.object.list.0", "x.y")
-    assert plan(keep="digest", keep_fields=paths).kept_fields(body) == {
+    assert plan(keep="digest", keep_fields=paths).kept_fields(Headers(), body) == {
         "id": "evt_1",
         "data.object.id": "in_1",
         "data.object.none": None,
     }
-    assert plan(keep="digest").kept_fields(b"no json") == {}
+    assert plan(keep="digest").kept_fields(Headers(), b"no json") == {}

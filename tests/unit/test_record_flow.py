@@ -71,11 +71,14 @@ class FakeSource(Source):
         *readings: Reading,
         verdict: Verdict = BELIEVED,
         answer: Answer | None = None,
+        greeting: Answer | None = None,
         secrets: Any = "whsec_fake",
         signed_id: bool = True,
     ) -> None:
         self.readings = readings or (Identity(event_id="evt_1", event_type="booked"),)
         self.verdict, self.reply, self.secrets, self.signed_id = verdict, answer, secrets, signed_id
+        self.greeting = greeting
+        self.answered_with: list[tuple[Secret, ...]] = []
         self.verified_with: list[tuple[Secret, ...]] = []
         self.asked_about: list[Delivery] = []
 
@@ -88,8 +91,12 @@ class FakeSource(Source):
         self.asked_about.append(delivery)
         return self.readings
 
-    def answer(self, delivery: Delivery) -> Answer | None:
+    def greet(self, delivery: Delivery) -> Answer | None:
+        return self.greeting
+
+    def answer(self, delivery: Delivery, secrets: Sequence[Secret]) -> Answer | None:
         self.asked_about.append(delivery)
+        self.answered_with.append(tuple(secrets))
         return self.reply
 
 
@@ -356,6 +363,24 @@ def test_what_is_not_believed_is_refused_and_asks_for_nothing(
     assert [record.message for record in caplog.records] == [
         "endpoint billing refused a delivery: signature_mismatch"
     ]
+
+
+def test_a_handshake_without_a_signature_is_answered_before_any_secret_is_looked_at(room: Room) -> None:
+    """What a stranger may ask costs no secret and no row; one that proves nothing is refused and told of."""
+    source = FakeSource(greeting=Answer(body=b"challenge"), secrets=lambda _: None)
+    played = room.receive(endpoint_of(source))
+    assert (receipt_of(played).status, receipt_of(played).outcome) == (200, Outcome.HANDSHAKE)
+    assert (played.steps, source.asked_about) == ((), [])
+    refused = receipt_of(room.receive(endpoint_of(FakeSource(greeting=Answer(status=403)))))
+    assert (refused.status, refused.outcome, refused.reason) == (403, Outcome.REJECTED, "handshake_refused")
+
+
+def test_a_handshake_is_answered_with_the_secret_that_verified_it(room: Room) -> None:
+    """Proof that the secret is known here must not be given with another one."""
+    secrets = [Secret("fake-old", label="old"), Secret("fake-new", label="new")]
+    source = FakeSource(answer=Answer(), verdict=Verified("new"), secrets=secrets)
+    assert receipt_of(room.receive(endpoint_of(source))).outcome is Outcome.HANDSHAKE
+    assert [[secret.reveal() for secret in given] for given in source.answered_with] == [["fake-new"]]
 
 
 def test_a_handshake_is_answered_and_stored_nowhere(room: Room) -> None:

@@ -134,7 +134,7 @@ def test_a_batch_may_be_the_whole_body_and_a_bad_one_is_one_reading() -> None:
 
 SETTINGS: list[tuple[dict[str, Any], str]] = [
     ({"header": "x y"}, "Hmac(header=...) must be the name of a header, such as 'X-Hub-Signature-256'"),
-    ({"algorithm": "md5"}, "Hmac(algorithm=...) must be one of sha1, sha256, sha512"),
+    ({"algorithm": "md5"}, "Hmac(algorithm=...) must be one of sha1, sha256, sha384, sha512"),
     ({"encoding": "HEX"}, "Hmac(encoding=...) must be one of hex, hex-upper, base64"),
     ({"key": "b64"}, "Hmac(key=...) must be one of text, base64, hex"),
     ({"timestamp_unit": "us"}, "Hmac(timestamp_unit=...) must be one of s, ms, iso"),
@@ -226,7 +226,7 @@ def test_the_defaults_are_the_careful_ones() -> None:
     assert (source.redelivers, source.signed_id, source.body_bytes_max) == (False, True, 1_048_576)
     assert make(redelivers=True, body_bytes_max=25).redelivers
     assert make(body_bytes_max=1).body_bytes_max == 1
-    assert source.answer(delivery(BODY)) is None
+    assert source.answer(delivery(BODY), secrets(source)) is None
 
 
 def test_a_description_cannot_be_changed_afterwards_nor_does_it_show_its_secrets() -> None:

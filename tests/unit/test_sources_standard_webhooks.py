@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from tests.deliveries import NOW, STANDARD_SECRET, delivery, payload_files, verdict
+from tests.deliveries import NOW, STANDARD_SECRET, delivery, payload_files, secrets, verdict
 from webhook_inbox.errors import ConfigurationError
 from webhook_inbox.model.secret import Secret
 from webhook_inbox.sources import Identity, Rejected, StandardWebhooks, Unreadable, Verified
@@ -385,7 +385,7 @@ def test_what_the_source_says_of_itself() -> None:
     """Part of every event key; the id is signed, so a second body under one id cannot come from a stranger."""
     assert (SOURCE.provider, SOURCE.redelivers, SOURCE.signed_id) == ("standard-webhooks", True, True)
     assert STANDARD_SECRET not in repr(SOURCE)
-    assert SOURCE.answer(delivery(BODY)) is None
+    assert SOURCE.answer(delivery(BODY), secrets(SOURCE)) is None
 
 
 def identify(

@@ -310,7 +310,7 @@ def test_what_the_source_says_of_itself() -> None:
         frozenset(),
         frozenset(),
     )
-    assert SOURCE.answer(delivery(BODY)) is None
+    assert SOURCE.answer(delivery(BODY), secrets(SOURCE)) is None
     assert STRIPE_SECRET not in repr(SOURCE)
     assert STRIPE_SECRET not in repr(secrets(SOURCE))
 

@@ -18,6 +18,7 @@ import httpx
 
 from webhook_inbox._version import __version__
 from webhook_inbox.cli.payloads import Payload
+from webhook_inbox.testing.signers import Signed
 
 _ANSWER_BYTES_MAX = 65_536
 _CODE_CHARS_MAX = 40
@@ -32,7 +33,7 @@ class Plan:
 
     Attributes:
         url: Where to.
-        sign: Gives the headers of one attempt, from payload and Unix seconds.
+        sign: Gives headers and body of one attempt, from payload and Unix seconds.
         concurrent: Deliveries under way at once.
         per_second: Deliveries that may start each second; None: as fast as they go.
         retries: Further attempts of a delivery that was not acknowledged.
@@ -41,7 +42,7 @@ class Plan:
     """
 
     url: str
-    sign: Callable[[Payload, int], Sequence[tuple[str, str]]]
+    sign: Callable[[Payload, int], Signed]
     concurrent: int
     per_second: float | None
     retries: int
@@ -135,17 +136,18 @@ async def _deliver(client: httpx.AsyncClient, payload: Payload, plan: Plan) -> A
 
 
 async def _attempt(client: httpx.AsyncClient, payload: Payload, plan: Plan, attempt: int) -> Answer:
-    headers = [
-        ("content-type", "application/json"),
-        ("user-agent", f"webhook-inbox-send/{__version__}"),
-        *plan.sign(payload, int(time.time())),
-    ]
+    signed = plan.sign(payload, int(time.time()))
+    headers = {
+        "content-type": "application/json",
+        "user-agent": f"webhook-inbox-send/{__version__}",
+        **dict(signed.headers),
+    }
     status, said, retry_after = None, _Said(), None
     began = time.monotonic()
     try:
         async with (
             asyncio.timeout(plan.timeout_seconds),
-            client.stream("POST", plan.url, headers=headers, content=payload.body) as response,
+            client.stream("POST", plan.url, headers=headers, content=signed.body) as response,
         ):
             status, said = response.status_code, _read(await _beginning(response))
             retry_after = _seconds(response.headers.get("retry-after", ""))

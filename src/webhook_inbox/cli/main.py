@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -30,6 +30,7 @@ from webhook_inbox.cli.migrate import migrate
 from webhook_inbox.cli.output import PROGRAM, say, visible
 from webhook_inbox.cli.send import send
 from webhook_inbox.cli.serve import serve
+from webhook_inbox.cli.sources import list_sources, show_source
 from webhook_inbox.cli.status import status
 from webhook_inbox.cli.worker import worker
 from webhook_inbox.errors import InboxError
@@ -85,9 +86,18 @@ def make_app() -> typer.Typer:
     )
     app.callback(invoke_without_command=True)(_root)
     for verb in (demo, dev, migrate, serve, worker, status, send):
-        # Not for the program's own options: WEBHOOK_INBOX_VERSION is somebody else's variable.
-        app.command(context_settings={"auto_envvar_prefix": f"WEBHOOK_INBOX_{verb.__name__.upper()}"})(verb)
+        _add(app, verb, verb.__name__)
+    sources = typer.Typer(help="Show the providers that are known by name.", no_args_is_help=True)
+    _add(sources, list_sources, "list", "sources")
+    _add(sources, show_source, "show", "sources")
+    app.add_typer(sources, name="sources")
     return app
+
+
+def _add(app: typer.Typer, verb: Callable[..., int], name: str, *of: str) -> None:
+    """Add a verb whose options each have a variable; the program's own have none (WEBHOOK_INBOX_VERSION: not ours)."""
+    prefix = "_".join(("WEBHOOK_INBOX", *of, name)).upper()
+    app.command(name, context_settings={"auto_envvar_prefix": prefix})(verb)
 
 
 def _root(

@@ -20,12 +20,13 @@ from webhook_inbox.errors import ConfigurationError
 if TYPE_CHECKING:
     from webhook_inbox.cli.deliver import Answer, Plan
     from webhook_inbox.cli.payloads import Payload
+    from webhook_inbox.testing.signers import Signed
 
 _SEEDS = 2**32
 
 
 def _sources() -> list[str]:
-    from webhook_inbox.testing.signing import SIGNERS
+    from webhook_inbox.testing.signers import SIGNERS
 
     return sorted(SIGNERS)
 
@@ -48,9 +49,18 @@ def send(
             "--source",
             metavar="NAME",
             autocompletion=_sources,
-            help="Whose signature: stripe, standard-webhooks, svix.",
+            help="Whose signature: one of `webhook-inbox sources list`, or svix.",
         ),
     ],
+    event_type: Annotated[
+        str | None,
+        _option(
+            "--type",
+            metavar="NAME",
+            show_default=False,
+            help="Of the event, for sources that send it in a header: github, shopify, bitbucket, woocommerce.",
+        ),
+    ] = None,
     secret: Annotated[
         str | None,
         _option(
@@ -99,8 +109,9 @@ def send(
     """
     Sign real payloads and deliver them to a receiver.
 
-    Bytes and event ids are sent as the files have them, so a file sent twice is a redelivery. Nothing but URL is
-    talked to. Exit 1 if a delivery was not acknowledged with 2xx.
+    Bytes and event ids are sent as the files have them, so a file sent twice is a redelivery; only sources that sign
+    inside the body (adyen, linear, mailgun) have it written anew. Nothing but URL is talked to. Exit 1 if a delivery
+    was not acknowledged with 2xx.
     """
     require("send", "server", "httpx")
     from webhook_inbox.cli.deliver import Plan
@@ -113,7 +124,7 @@ def send(
         _shuffle(deliveries, seed)
     plan = Plan(
         url=_checked(url),
-        sign=_signer(source, secret, payloads[0]),
+        sign=_signer(source, secret, event_type or "", url, payloads),
         concurrent=concurrent,
         per_second=rate,
         retries=retries,
@@ -151,10 +162,10 @@ def _checked(url: str) -> str:
 
 
 def _signer(
-    source: str, secret: str | None, payload: Payload
-) -> Callable[[Payload, int], Sequence[tuple[str, str]]]:
-    """Give what signs one attempt; a secret of the wrong form is found here, before anything is sent."""
-    from webhook_inbox.testing.signing import SIGNERS
+    source: str, secret: str | None, event_type: str, url: str, payloads: Sequence[Payload]
+) -> Callable[[Payload, int], Signed]:
+    """Give what signs one attempt; a secret or a payload of the wrong form is found here, before anything is sent."""
+    from webhook_inbox.testing.signers import SIGNERS, TYPE_IN_HEADER, Draft
 
     if source not in SIGNERS:
         raise ConfigurationError(f"there is no source {source!r}; there are {', '.join(sorted(SIGNERS))}")
@@ -162,12 +173,29 @@ def _signer(
         raise ConfigurationError(
             "no secret: set WEBHOOK_INBOX_SECRET to what the endpoint verifies with, or give --secret"
         )
-    signer = SIGNERS[source]
-    try:
-        signer(payload.body, secret, payload.signed_id, 0)
-    except ValueError:
-        raise ConfigurationError(f"the secret has not the form that {source} secrets have") from None
-    return lambda each, timestamp: signer(each.body, secret, each.signed_id, timestamp)
+    if source in TYPE_IN_HEADER and not event_type:
+        raise ConfigurationError(f"{source} sends the type of an event in a header: give --type")
+
+    def sign(payload: Payload, timestamp: int) -> Signed:
+        return SIGNERS[source](
+            Draft(
+                body=payload.body,
+                secret=secret,
+                event_id=payload.signed_id,
+                event_type=event_type,
+                timestamp=timestamp,
+                url=url,
+            )
+        )
+
+    for payload in payloads:
+        try:
+            sign(payload, 0)
+        except (ValueError, TypeError, KeyError, AttributeError):
+            raise ConfigurationError(
+                f"the secret, or {payload.file}, has not the form that {source}'s have"
+            ) from None
+    return sign
 
 
 def _deliver(deliveries: Sequence[Payload], plan: Plan) -> list[Answer]:

@@ -107,6 +107,14 @@ def handler_error(error: BaseException, *, handler: str, broken: bool) -> InboxE
     return HandlerFailedError(f"{handler} failed")
 
 
+def transaction_ended(handler: str, what: str) -> TransactionEndedError:
+    """Say that *handler* did *what* to its transaction: ``committed or rolled back the transaction it was given``."""
+    return TransactionEndedError(
+        f"{handler} {what}; nothing is applied. Leave COMMIT and ROLLBACK to webhook-inbox, and let a database "
+        "error rise or contain it in a savepoint"
+    )
+
+
 E = TypeVar("E", bound=BaseException)
 
 

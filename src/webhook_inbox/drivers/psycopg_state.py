@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import psycopg
 from psycopg.pq import PipelineStatus, TransactionStatus
 
+from webhook_inbox.drivers.failures import transaction_ended
 from webhook_inbox.errors import TransactionEndedError
 
 Connection: TypeAlias = psycopg.Connection[Any] | psycopg.AsyncConnection[Any]
@@ -25,16 +26,12 @@ def ended_by(conn: Connection, handler: str) -> TransactionEndedError | None:
 
     A connection that was lost is no fault of the handler's: the next statement will meet that.
     """
-    what = _what_ended(conn)
-    if what is None:
-        return None
-    return TransactionEndedError(
-        f"{handler} {what}; nothing is applied. Leave COMMIT and ROLLBACK to webhook-inbox, and let a database "
-        "error rise or contain it in a savepoint"
-    )
+    what = what_ended(conn)
+    return None if what is None else transaction_ended(handler, what)
 
 
-def _what_ended(conn: Connection) -> str | None:
+def what_ended(conn: Connection) -> str | None:
+    """Say what was done to the transaction on *conn*, as the end of a sentence; None where it is open and healthy."""
     if conn.closed:
         return None if conn.broken else "closed the connection it was given"
     if conn.info.pipeline_status is not PipelineStatus.OFF:

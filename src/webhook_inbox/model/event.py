@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from webhook_inbox.model.form import payload_of
 from webhook_inbox.model.headers import Headers
-from webhook_inbox.model.payload import parse_payload
 from webhook_inbox.model.states import Origin
 
 
@@ -89,11 +89,13 @@ class Event:
         """
         Parse the body as JSON on first use; later uses return the same object.
 
+        Of a form it is the JSON in the member ``payload``, or an object of the form's members.
+
         Raises:
             PayloadError: The bytes are no readable JSON.
         """
         if not self._parsed:
-            self._parsed.append(parse_payload(self.body))
+            self._parsed.append(payload_of(self.headers, self.body))
         return self._parsed[0]
 
     def idempotency_key(self, purpose: str) -> str:

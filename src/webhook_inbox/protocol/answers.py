@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from webhook_inbox.errors import (
     HandlerError,
@@ -18,9 +19,11 @@ from webhook_inbox.errors import (
 )
 from webhook_inbox.model.receipt import EventResult, Receipt
 from webhook_inbox.model.states import Outcome
-from webhook_inbox.sources.source import Answer, Rejected
+from webhook_inbox.sources.source import Answer, Rejected, Source
 
 RETRY_AFTER_SECONDS = 5
+_SUCCESS = 200
+_REFUSED_FROM = 400
 _SHOWN_NAME = re.compile(r"[A-Za-z0-9._~-]{1,100}")
 # What a delivery of several events came to: that of the event that is least settled.
 _LEAST_SETTLED_FIRST = (
@@ -51,8 +54,25 @@ def accepted(results: Sequence[EventResult]) -> Receipt:
 
 
 def handshake(answer: Answer) -> Receipt:
-    """Send what a verified handshake wants."""
-    return Receipt(status=answer.status, outcome=Outcome.HANDSHAKE, headers=answer.headers, body=answer.body)
+    """Send what a handshake wants, or refuse it."""
+    refused = answer.status >= _REFUSED_FROM
+    return Receipt(
+        status=answer.status,
+        outcome=Outcome.REJECTED if refused else Outcome.HANDSHAKE,
+        headers=answer.headers,
+        body=answer.body,
+        reason="handshake_refused" if refused else "",
+    )
+
+
+def suited(receipt: Receipt, source: Source) -> Receipt:
+    """Give *receipt* the status and the emptiness that the provider's protocol asks for; it means the same."""
+    if receipt.results and receipt.status == _SUCCESS != source.success_status:
+        receipt = replace(receipt, status=source.success_status)
+    if not source.empty_answers or receipt.outcome is Outcome.HANDSHAKE:
+        return receipt
+    headers = tuple(pair for pair in receipt.headers if pair[0] != "content-type")
+    return replace(receipt, headers=headers, body=b"")
 
 
 def rejected(verdict: Rejected) -> Receipt:

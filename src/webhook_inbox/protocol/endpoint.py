@@ -12,7 +12,8 @@ from webhook_inbox.errors import ConfigurationError, PayloadError
 from webhook_inbox.model.arrival import storable
 from webhook_inbox.model.event import Event
 from webhook_inbox.model.failure import describe
-from webhook_inbox.model.payload import parse_payload
+from webhook_inbox.model.form import payload_of
+from webhook_inbox.model.headers import Headers
 from webhook_inbox.model.secret import Secret, secrets_of
 from webhook_inbox.model.settings import Settings
 from webhook_inbox.protocol.handlers import Handlers
@@ -163,9 +164,9 @@ class EndpointPlan:
             else f"sha256:{sha256(key.encode(errors='replace')).hexdigest()}"
         )
 
-    def kept_fields(self, body: bytes) -> dict[str, object]:
-        """Give the fields of *body* that are kept beside its digest; a path that leads nowhere is left out."""
-        payload = parse_payload(body) if self.keep_fields else None
+    def kept_fields(self, headers: Headers, body: bytes) -> dict[str, object]:
+        """Give the fields of the payload that are kept beside its digest; a path that leads nowhere is left out."""
+        payload = payload_of(headers, body) if self.keep_fields else None
         found = {path: _at(payload, path) for path in self.keep_fields}
         return {path: value for path, value in found.items() if value is not _NOWHERE}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from webhook_inbox.model.arrival import Arrival
 from webhook_inbox.model.delivery import Delivery
 from webhook_inbox.model.event import EventKey
-from webhook_inbox.model.headers import SECRET_HEADERS
+from webhook_inbox.model.headers import SECRET_HEADERS, Headers
 from webhook_inbox.model.receipt import EventResult
 from webhook_inbox.model.states import Outcome, State
 from webhook_inbox.protocol.endpoint import EndpointPlan
@@ -52,18 +52,18 @@ def item_of(endpoint: EndpointPlan, delivery: Delivery, reading: Reading, label:
         secret_label=label,
         settled=None if handlers else State.IGNORED,
         reason="" if handlers else reading.ignore or f"no handler for {reading.event_type}",
-        kept=_kept(endpoint, body),
+        kept=_kept(endpoint, headers, body),
         keep_body=endpoint.keep == "body",
         signed_id=endpoint.source.signed_id,
     )
     return Item(arrival, handlers, unhandled=not handlers and not reading.ignore)
 
 
-def _kept(endpoint: EndpointPlan, body: bytes) -> str | None:
+def _kept(endpoint: EndpointPlan, headers: Headers, body: bytes) -> str | None:
     if not endpoint.keep_fields:
         return None
     try:
-        return json_text(endpoint.kept_fields(body), what="kept fields")
+        return json_text(endpoint.kept_fields(headers, body), what="kept fields")
     except ValueError:
         return None  # a field that jsonb cannot hold is not worth an event
 

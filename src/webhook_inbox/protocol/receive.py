@@ -1,8 +1,9 @@
 """
 Receive one delivery: from bytes that nobody believes to an answer that is true.
 
-    verify ──► identify ──► record, by the endpoint's mode ──► receipt
-      4xx       quarantine    protocol/inline.py, protocol/deferred.py; 5xx on any error: the redelivery is the retry
+    greet ──► verify ──► answer ──► identify ──► record, by the endpoint's mode ──► receipt
+                4xx                quarantine    protocol/inline.py, protocol/deferred.py; 5xx on any error:
+    handshake          handshake                 the redelivery is the retry
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from webhook_inbox.protocol.items import dropped, item_of
 from webhook_inbox.protocol.migrate import check_schema
 from webhook_inbox.protocol.receiving import Receiving, report
 from webhook_inbox.protocol.recording import Item, Recording
-from webhook_inbox.sources.source import Rejected
+from webhook_inbox.sources.source import Answer, Rejected
 from webhook_inbox.telemetry import events
 
 
@@ -47,6 +48,8 @@ def receive(endpoint: EndpointPlan, delivery: Delivery, inbox: Receiving) -> Flo
 def _receive(endpoint: EndpointPlan, delivery: Delivery, inbox: Receiving) -> Flow[Receipt]:
     if refusal := _refusal(endpoint, delivery):
         return refusal
+    if greeting := endpoint.source.greet(delivery):
+        return _handshake(endpoint, greeting)
     secrets = yield from _secrets(endpoint, delivery)
     if not secrets:
         events.DELIVERY_REJECTED.log(endpoint.name, "secret_unknown")
@@ -55,8 +58,9 @@ def _receive(endpoint: EndpointPlan, delivery: Delivery, inbox: Receiving) -> Fl
     if isinstance(verdict, Rejected):
         events.DELIVERY_REJECTED.log(endpoint.name, verdict.reason)
         return answers.rejected(verdict)
-    if answer := endpoint.source.answer(delivery):
-        return answers.handshake(answer)
+    matching = [secret for secret in secrets if secret.label == verdict.label]
+    if answer := endpoint.source.answer(delivery, matching):
+        return _handshake(endpoint, answer)
     items = [
         item_of(endpoint, delivery, reading, verdict.label) for reading in endpoint.source.identify(delivery)
     ]
@@ -70,6 +74,13 @@ def _receive(endpoint: EndpointPlan, delivery: Delivery, inbox: Receiving) -> Fl
             return recorded
         results |= dict(zip(kept, recorded, strict=True))
     return answers.accepted([results[position] for position in range(len(items))])
+
+
+def _handshake(endpoint: EndpointPlan, answer: Answer) -> Receipt:
+    receipt = answers.handshake(answer)
+    if receipt.reason:
+        events.DELIVERY_REJECTED.log(endpoint.name, receipt.reason)
+    return receipt
 
 
 def _record(

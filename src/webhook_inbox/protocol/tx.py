@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, Generic, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
 from uuid import UUID, uuid5
 
 from webhook_inbox.errors import HandlerFailedError
@@ -17,6 +17,14 @@ from webhook_inbox.model.event import Event, EventKey
 from webhook_inbox.protocol.steps import Session
 from webhook_inbox.sql.statements import Statements
 
+if TYPE_CHECKING:
+    from sqlalchemy import Connection as SqlAlchemyConnection
+    from sqlalchemy.ext.asyncio import (
+        AsyncConnection as SqlAlchemyAsyncConnection,
+        AsyncSession as SqlAlchemyAsyncSession,
+    )
+    from sqlalchemy.orm import Session as SqlAlchemySession
+
 Connection_co = TypeVar("Connection_co", covariant=True)
 # A NUL as json.dumps writes it; an escaped backslash before "u0000" is ordinary text.
 _NUL_ESCAPE = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
@@ -24,11 +32,22 @@ _MESSAGE_NAMESPACE = UUID("6f1c2b0e-5c5b-4d0e-9a53-3d2f8a1f7c11")
 
 
 class _SyncConnection(Protocol):
-    def commit(self) -> None: ...
+    def close(self) -> None: ...
 
 
 class _AsyncConnection(Protocol):
-    async def commit(self) -> None: ...
+    async def close(self) -> None: ...
+
+
+class _UsersSession:
+    """Give ``tx.session``, typed by the connection of its Tx."""
+
+    @overload
+    def __get__(self, tx: Tx[SqlAlchemyConnection], owner: object = ...) -> SqlAlchemySession: ...
+    @overload
+    def __get__(self, tx: Tx[SqlAlchemyAsyncConnection], owner: object = ...) -> SqlAlchemyAsyncSession: ...
+    def __get__(self, tx: Any, owner: object = None) -> Any:
+        return tx.given_session()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +87,22 @@ class Tx(Generic[Connection_co]):
         self._called = 0
         self._closed = False
         self._reviews: list[Review] = []
+
+    session = _UsersSession()
+    """
+    The SQLAlchemy session of the handler's own, fresh for each run of it, in the transaction; flushed when it returns.
+    Never commit, roll back or close it. Raises HandlerFailedError where the inbox was not given SQLAlchemy, or the
+    handler has already returned.
+    """
+
+    def given_session(self) -> Any:  # noqa: ANN401 - typed by ``session``
+        """Give what ``session`` gives."""
+        self._check_open()
+        if (session := getattr(self._session, "session", None)) is None:
+            raise HandlerFailedError(
+                f"{self._handler} asked for tx.session, which there is with a SQLAlchemy engine only; use tx.conn"
+            )
+        return session
 
     @property
     def conn(self) -> Connection_co:

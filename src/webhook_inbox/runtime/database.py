@@ -18,7 +18,7 @@ from webhook_inbox.drivers.psycopg_settings import libpq_dsn
 from webhook_inbox.drivers.psycopg_sync import PsycopgDriver
 from webhook_inbox.errors import ConfigurationError
 from webhook_inbox.model.settings import Settings
-from webhook_inbox.protocol.probe import Probe
+from webhook_inbox.protocol.probe import Probe, no_probe
 
 Database: TypeAlias = str | ConnectionPool[Any] | AsyncConnectionPool[Any]
 VARIABLES = ("WEBHOOK_INBOX_DATABASE_URL", "DATABASE_URL")
@@ -34,12 +34,14 @@ class Drivers:
         threads: For ``def`` handlers and synchronous callers, or None.
         loops: For ``async def`` handlers, or None.
         connections_max: Of the pool that the user gave; None where we make one.
+        probe: Told the fault points of every plan, those of our own sessions too.
     """
 
     dsn: str
     threads: Driver | None
     loops: AsyncDriver | None
     connections_max: int | None = None
+    probe: Probe = no_probe
 
 
 def drivers_for(database: Database | None, *, settings: Settings, probe: Probe) -> Drivers:
@@ -57,6 +59,7 @@ def drivers_for(database: Database | None, *, settings: Settings, probe: Probe) 
                 dsn=dsn,
                 threads=PsycopgDriver(dsn, settings=settings, probe=probe),
                 loops=AsyncPsycopgDriver(dsn, settings=settings, probe=probe),
+                probe=probe,
             )
         case ConnectionPool():
             return Drivers(
@@ -64,6 +67,7 @@ def drivers_for(database: Database | None, *, settings: Settings, probe: Probe) 
                 threads=PsycopgDriver(given, settings=settings, probe=probe),
                 loops=None,
                 connections_max=given.max_size,
+                probe=probe,
             )
         case AsyncConnectionPool():
             return Drivers(
@@ -71,6 +75,7 @@ def drivers_for(database: Database | None, *, settings: Settings, probe: Probe) 
                 threads=None,
                 loops=AsyncPsycopgDriver(given, settings=settings, probe=probe),
                 connections_max=given.max_size,
+                probe=probe,
             )
         case _:
             kind = type(given).__qualname__

@@ -312,7 +312,9 @@ class Service:
     def _private_driver(self) -> Driver:
         """Make a driver with one connection that nobody else uses, whatever pool the user gave."""
         return PsycopgDriver(
-            self._drivers.dsn, settings=self._settings.with_overrides({"connections_max": 1})
+            self._drivers.dsn,
+            settings=self._settings.with_overrides({"connections_max": 1}),
+            probe=self._drivers.probe,
         )
 
     def _recorded(self) -> None:

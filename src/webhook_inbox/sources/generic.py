@@ -79,7 +79,7 @@ class Hmac(Source):
         provider: Kind of sender, 1 to 64 of ``a-z 0-9 _ -``; part of the event key: choose once.
         secrets: A string, several while one is being rolled, or a callable asked per request.
         header: The signature header.
-        algorithm: The hash of the HMAC: ``sha256``, ``sha512``, or ``sha1`` where a provider has nothing better.
+        algorithm: The HMAC's hash: ``sha256``, ``sha384``, ``sha512``; ``sha1`` where a provider has nothing better.
         encoding: ``hex`` (lower case), ``hex-upper`` or ``base64`` (with padding); each digest has one spelling only.
         prefix: What precedes the signature, for instance ``sha256=``; anything else in its place does not count.
         separator: Where the header is a list: what stands between its parts. Of those that start with *prefix*, one
@@ -92,7 +92,8 @@ class Hmac(Source):
         tolerance_seconds: How far that time may lie from this host's clock, either way. Required with *timestamp*.
         key: How the key is spelled: ``text`` (used as it is), ``base64`` or ``hex``.
         key_prefix: What precedes it in the secret and is no part of the key.
-        event_id: Where the event id stands. A header outside the signed content makes ``signed_id`` false.
+        event_id: Where the event id stands. A header outside the signed content makes ``signed_id`` false. Where the
+            provider sends none, ``digest``: the same bytes are the same event.
         event_type: Where the event type stands.
         account: The member that names the account or tenant; empty: none.
         environment: The member that tells live from test: true and ``live`` or ``production``, false and ``test`` or

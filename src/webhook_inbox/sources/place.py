@@ -4,6 +4,7 @@ Say where in a delivery a value stands, in the notation that users write.
     $.data.id                     a member of the JSON body; names hold no full stop, bracket, quote or white space
     header:X-GitHub-Delivery      the value of a header, whatever its letter case
     part:t                        what follows ``t=`` in the signature header, where that is a list of such parts
+    digest                        the SHA-256 of the event's own bytes: an id for a provider that sends none
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from hashlib import sha256
+from typing import TypeAlias, assert_never
 
-from webhook_inbox.errors import ConfigurationError
+from webhook_inbox.errors import ConfigurationError, PayloadError
+from webhook_inbox.model.form import json_of
 from webhook_inbox.model.headers import Headers
 from webhook_inbox.sources.identity import Path, Reader
 from webhook_inbox.sources.source import Unreadable
@@ -55,7 +58,16 @@ class PartPlace:
         return f"part:{self.name}"
 
 
+@dataclass(frozen=True, slots=True)
+class DigestPlace:
+    """Stand for the SHA-256 of the event's own bytes: the same bytes are the same event."""
+
+    def __str__(self) -> str:
+        return "digest"
+
+
 Place: TypeAlias = BodyPlace | HeaderPlace | PartPlace
+IdPlace: TypeAlias = BodyPlace | HeaderPlace | DigestPlace
 
 
 def place_of(text: str, *, setting: str) -> Place:
@@ -115,6 +127,16 @@ def member_or_header_of(text: str, *, setting: str) -> BodyPlace | HeaderPlace:
     return place if isinstance(place, HeaderPlace) else member_of(text, setting=setting)
 
 
+def id_place_of(text: str, *, setting: str) -> IdPlace:
+    """
+    Give the place of an event id, or of a part of one.
+
+    Raises:
+        ConfigurationError: *text* is neither ``digest`` nor names a member of the body or a header.
+    """
+    return DigestPlace() if text == "digest" else member_or_header_of(text, setting=setting)
+
+
 class Fields:
     """
     Read a fixed list of values from headers and body.
@@ -125,7 +147,7 @@ class Fields:
 
     __slots__ = ("_places", "_reader")
 
-    def __init__(self, places: Sequence[BodyPlace | HeaderPlace | None]) -> None:
+    def __init__(self, places: Sequence[IdPlace | None]) -> None:
         self._places = tuple(places)
         self._reader = Reader(*(place.path for place in places if isinstance(place, BodyPlace)))
 
@@ -134,20 +156,31 @@ class Fields:
         Give one value for each place, in order; None where it is null or absent, and for a header sent twice.
 
         Returns:
-            ``Unreadable`` where *body* is no JSON object, even if every value stands in a header.
+            ``Unreadable`` where *body* is neither a JSON object nor a form, even if every value stands in a header.
         """
-        members = self._reader.read(body)
+        try:
+            members = self._reader.read(json_of(headers, body))
+        except PayloadError as error:
+            return Unreadable(reason=str(error))
         if isinstance(members, Unreadable):
             return members
         rest = iter(members)
         return tuple(
             [
-                next(rest) if isinstance(place, BodyPlace) else _header(headers, place)
+                next(rest) if isinstance(place, BodyPlace) else _beside(place, headers, body)
                 for place in self._places
             ]
         )
 
 
-def _header(headers: Headers, place: HeaderPlace | None) -> str | None:
-    values = headers.all(place.name) if place else ()
-    return values[0] if len(values) == 1 else None
+def _beside(place: HeaderPlace | DigestPlace | None, headers: Headers, body: bytes) -> str | None:
+    match place:
+        case HeaderPlace(name):
+            values = headers.all(name)
+            return values[0] if len(values) == 1 else None
+        case DigestPlace():
+            return f"sha256:{sha256(body).hexdigest()}"
+        case None:
+            return None
+        case _:
+            assert_never(place)

@@ -12,20 +12,32 @@ import hashlib
 import hmac
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal, TypeAlias, assert_never, get_args
+from dataclasses import dataclass, replace
+from typing import Literal, Self, TypeAlias, assert_never, get_args
 
 from webhook_inbox.errors import ConfigurationError
 from webhook_inbox.model.delivery import Delivery
+from webhook_inbox.model.headers import Headers
 from webhook_inbox.model.secret import Secret
+from webhook_inbox.sources.keys import check_tolerance
 from webhook_inbox.sources.place import HeaderPlace, header_of, place_of
-from webhook_inbox.sources.signature import Encoding, any_equal, digests, mismatch, only_header
+from webhook_inbox.sources.signature import (
+    SIGNATURES_MAX,
+    Encoding,
+    any_equal,
+    digests,
+    every_header,
+    mismatch,
+    only_header,
+)
 from webhook_inbox.sources.signed_time import SignedTime, TimeUnit, signed_time_of
 from webhook_inbox.sources.source import Rejected, Verdict, Verified
 from webhook_inbox.sources.template import Slot, Template, template_of
 
-Algorithm: TypeAlias = Literal["sha1", "sha256", "sha512"]
+Algorithm: TypeAlias = Literal["sha1", "sha256", "sha384", "sha512"]
 KeyForm: TypeAlias = Literal["text", "base64", "hex"]
+# One header; the same header for each secret that is being rolled (Mollie); or X-...-1, X-...-2 and so on (DocuSign).
+Spread: TypeAlias = Literal["one", "repeated", "numbered"]
 _HEX_KEY = re.compile(r"(?:[0-9A-Fa-f]{2})*")
 
 
@@ -36,6 +48,8 @@ class Scheme:
 
     Attributes:
         header: Name of the signature header, in lower case.
+        spread: Over which headers the signatures may be spread.
+        signatures_max: How many of them are looked at.
         separator: What stands between the parts of that header; empty where it is one part.
         prefix: What a signature's part starts with.
         template: The signed content.
@@ -45,6 +59,8 @@ class Scheme:
     """
 
     header: str
+    spread: Spread
+    signatures_max: int
     separator: str
     prefix: str
     algorithm: Algorithm
@@ -57,15 +73,15 @@ class Scheme:
 
     def verify(self, delivery: Delivery, secrets: Sequence[Secret]) -> Verdict:
         """Decide whether one of *secrets* signed this delivery, at a time within the tolerance (P-RAW)."""
-        header = only_header(delivery.headers, self.header)
-        if isinstance(header, Rejected):
-            return header
-        parts = header.split(self.separator) if self.separator else [header]
+        parts = self._parts(delivery.headers)
+        if isinstance(parts, Rejected):
+            return parts
         candidates = digests(
             [part.removeprefix(self.prefix) for part in parts if part.startswith(self.prefix)],
             encoding=self.encoding,
             size=hashlib.new(self.algorithm).digest_size,
             header=self.header,
+            signatures_max=self.signatures_max,
         )
         if isinstance(candidates, Rejected):
             return candidates
@@ -81,6 +97,35 @@ class Scheme:
                 late = self.time.refuse_late(sent, delivery.body, delivery.received_at) if self.time else None
                 return late or Verified(secret.label)
         return mismatch(delivery.body)
+
+    def within(self, tolerance_seconds: float, *, setting: str) -> Self:
+        """
+        Give this scheme with another tolerance.
+
+        Raises:
+            ConfigurationError: A tolerance that bounds nothing; or a scheme that signs no time.
+        """
+        if self.time is None:
+            raise ConfigurationError(f"{setting}: no time is signed")
+        tolerance_seconds = check_tolerance(tolerance_seconds, setting=setting)
+        return replace(self, time=replace(self.time, tolerance_seconds=tolerance_seconds))
+
+    def _parts(self, headers: Headers) -> list[str] | Rejected:
+        """Give the parts of the signature header, or of all the headers over which signatures are spread."""
+        match self.spread:
+            case "one":
+                header = only_header(headers, self.header)
+                if isinstance(header, Rejected):
+                    return header
+                return header.split(self.separator) if self.separator else [header]
+            case "repeated":
+                return every_header(headers.all(self.header), name=self.header)
+            case "numbered":
+                numbered = re.compile(re.escape(self.header) + "-[1-9][0-9]{0,2}")
+                values = [value for name, value in headers.pairs if numbered.fullmatch(name)]
+                return every_header(values, name=f"{self.header}-1")
+            case _:
+                assert_never(self.spread)
 
     def key_of(self, secret: str) -> bytes | str:
         """Give the key that *secret* spells, or what is wrong with it, without showing it (P-QUIET)."""
@@ -125,20 +170,22 @@ class Scheme:
 def scheme_of(
     *,
     header: str,
-    separator: str,
-    prefix: str,
-    algorithm: Algorithm,
-    encoding: Encoding,
-    signed: str,
-    event_id: str,
-    timestamp: str,
-    timestamp_unit: TimeUnit,
-    tolerance_seconds: float | None,
-    key: KeyForm,
-    key_prefix: str,
+    spread: Spread = "one",
+    signatures_max: int = SIGNATURES_MAX,
+    separator: str = "",
+    prefix: str = "",
+    algorithm: Algorithm = "sha256",
+    encoding: Encoding = "hex",
+    signed: str = "{body}",
+    event_id: str = "",
+    timestamp: str = "",
+    timestamp_unit: TimeUnit = "s",
+    tolerance_seconds: float | None = None,
+    key: KeyForm = "text",
+    key_prefix: str = "",
 ) -> Scheme:
     """
-    Read a description; the arguments are those of ``Hmac``.
+    Read a description; the arguments are those of ``Hmac`` and, for providers that spread their signatures, ``Scheme``.
 
     Raises:
         ConfigurationError: A word that is none of the known ones, or a description that contradicts itself.
@@ -150,6 +197,8 @@ def scheme_of(
     template = template_of(signed, setting="Hmac(signed=...)")
     return Scheme(
         header=header_of(header, setting="Hmac(header=...)"),
+        spread=spread,
+        signatures_max=signatures_max,
         separator=separator,
         prefix=prefix,
         algorithm=algorithm,

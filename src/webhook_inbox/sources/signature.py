@@ -11,11 +11,12 @@ import binascii
 import hmac
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from webhook_inbox.model.headers import Headers
-from webhook_inbox.sources.source import Rejected
+from webhook_inbox.sources.source import Rejected, Verdict
 
 HEADER_CHARS_MAX = (
     4_096  # the longest real ones, with a signature for each of several secrets, stay far below
@@ -42,15 +43,30 @@ def only_header(headers: Headers, name: str, *, part: Part = "signature") -> str
     values = headers.all(name)
     if len(values) > 1:
         return Rejected(f"{part}_malformed", f"more than one {name} header")
-    if not values or not values[0]:
+    return _sound(values[0] if values else "", name, part)
+
+
+def every_header(values: Iterable[str], *, name: str) -> list[str] | Rejected:
+    """Give all *values* that came in the signature headers *name*; refuse none, and an empty or absurd one of them."""
+    found = []
+    for value in values:
+        sound = _sound(value, name, "signature")
+        if isinstance(sound, Rejected):
+            return sound
+        found.append(sound)
+    return found or Rejected("signature_missing", f"no {name} header")
+
+
+def _sound(value: str, name: str, part: Part) -> str | Rejected:
+    if not value:
         return Rejected(f"{part}_missing", f"no {name} header")
-    if len(values[0]) > HEADER_CHARS_MAX:
+    if len(value) > HEADER_CHARS_MAX:
         return Rejected(
             f"{part}_malformed", f"{name} header malformed: longer than {HEADER_CHARS_MAX} characters"
         )
-    if not values[0].isascii() and max(values[0]) > "\xff":
+    if not value.isascii() and max(value) > "\xff":
         return Rejected(f"{part}_malformed", f"{name} header malformed: no header holds such characters")
-    return values[0]
+    return value
 
 
 def unix_time(text: str) -> int | None:
@@ -89,12 +105,18 @@ def upper_hex(text: str, size: int) -> bytes | None:
 
 def strict_base64(text: str, size: int) -> bytes | None:
     """Give the *size* bytes of which *text* is the one spelling in standard base64, padding included, or None."""
+    value = any_base64(text)
+    return value if value is not None and len(value) == size else None
+
+
+def any_base64(text: str) -> bytes | None:
+    """Give the bytes of which *text* is the one spelling in standard base64, padding included, or None."""
     try:
         value = base64.b64decode(text)
     except (binascii.Error, ValueError):
         return None
     # A decoder passes over stray characters and over the unused bits of the last one; only the one spelling is taken.
-    return value if len(value) == size and base64.b64encode(value).decode() == text else None
+    return value if base64.b64encode(value).decode() == text else None
 
 
 DECODERS: MappingProxyType[Encoding, tuple[Decoder, str]] = MappingProxyType(
@@ -106,7 +128,9 @@ DECODERS: MappingProxyType[Encoding, tuple[Decoder, str]] = MappingProxyType(
 )
 
 
-def digests(texts: list[str], *, encoding: Encoding, size: int, header: str) -> list[bytes] | Rejected:
+def digests(
+    texts: list[str], *, encoding: Encoding, size: int, header: str, signatures_max: int = SIGNATURES_MAX
+) -> list[bytes] | Rejected:
     """
     Give every digest of *size* bytes among *texts*; refuse where there is none.
 
@@ -115,9 +139,9 @@ def digests(texts: list[str], *, encoding: Encoding, size: int, header: str) -> 
     """
     if not texts:
         return Rejected("signature_version", f"no supported signature version in the {header} header")
-    if len(texts) > SIGNATURES_MAX:
+    if len(texts) > signatures_max:
         return Rejected(
-            "signature_malformed", f"{header} header malformed: more than {SIGNATURES_MAX} signatures"
+            "signature_malformed", f"{header} header malformed: more than {signatures_max} signatures"
         )
     decode, spelled = DECODERS[encoding]
     found = [digest for text in texts if (digest := decode(text, size)) is not None]
@@ -129,6 +153,11 @@ def digests(texts: list[str], *, encoding: Encoding, size: int, header: str) -> 
 def any_equal(expected: bytes, candidates: Iterable[bytes]) -> bool:
     """Say whether *expected* is among *candidates*, in a time that does not depend on where they differ."""
     return any(hmac.compare_digest(expected, candidate) for candidate in candidates)
+
+
+def refused_with(status: int, verdict: Verdict) -> Verdict:
+    """Give *verdict*, a refusal with the status that the provider's protocol asks for."""
+    return replace(verdict, status=status) if isinstance(verdict, Rejected) else verdict
 
 
 def mismatch(body: bytes) -> Rejected:

@@ -1,13 +1,15 @@
 """
-Say what a source is: three pure questions about one delivery, answered from its headers and raw bytes.
+Say what a source is: four pure questions about one delivery, answered from its headers and raw bytes.
 
+    greet     is this what the provider sends before it signs? Answer | None
     verify    did the provider send exactly these bytes?       Verified | Rejected
-    identify  which events are in them?                        one Identity | Unreadable for each, in the body's order
     answer    is this a handshake, and what does it want?      Answer | None
+    identify  which events are in them?                        one Identity | Unreadable for each, in the body's order
 
-All three are total: any bytes in, a verdict out, never an exception (P-CALM). ``identify`` and ``answer`` are asked
-only after ``verify`` said ``Verified`` (P-RAW); ``verify`` parses nothing beyond the bounded reading that the signature
-itself needs.
+All are total: any bytes in, a verdict out, never an exception (P-CALM). They are asked in this order, ``answer`` and
+``identify`` only after ``verify`` said ``Verified`` (P-RAW); ``verify`` parses nothing beyond the bounded reading that
+the signature itself needs. ``greet`` hears strangers: it gives a constant, or holds what was sent against a token that
+the user chose; it never uses a signing secret.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from typing import TypeAlias
 
 from webhook_inbox.model.delivery import Delivery
 from webhook_inbox.model.secret import Secret, SecretsGiven
+from webhook_inbox.sources.facts import Facts
 
 BODY_BYTES_MAX = 1_048_576
 
@@ -95,7 +98,7 @@ Reading: TypeAlias = Identity | Unreadable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """Give the response that a provider's handshake wants."""
+    """Give the response that a provider's handshake wants; from 400 on it is refused."""
 
     status: int = 200
     headers: tuple[tuple[str, str], ...] = ()
@@ -111,10 +114,14 @@ class Source(ABC):
     Attributes:
         provider: Kind of sender; part of the event key, so it never changes.
         redelivers: Whether the provider sends again by itself after a 5xx; without that, inline mode would lose events.
-        signed_id: Whether the signature covers the event id; where not, a second body under one id is kept as evidence.
+        signed_id: Whether one signature covers the event id and the whole event; where not, a second body under one
+            id is kept as evidence.
         body_bytes_max: The largest body this provider sends, in bytes.
         secret_headers: Lower-case names of headers that carry credentials; their values are never stored (P-QUIET).
         methods: HTTP methods beside POST that the provider's handshakes use.
+        success_status: With what the provider wants received events to be answered.
+        empty_answers: Whether the provider wants answers without a body.
+        facts: What is known about the provider, for the catalogue; None for a source of the user's own.
         secrets: What the user configured: a string, several, or a callable asked per request with the ``Delivery``.
     """
 
@@ -124,6 +131,9 @@ class Source(ABC):
     body_bytes_max: int = BODY_BYTES_MAX
     secret_headers: frozenset[str] = frozenset()
     methods: frozenset[str] = frozenset()
+    success_status: int = 200
+    empty_answers: bool = False
+    facts: Facts | None = None
     secrets: SecretsGiven
 
     @abstractmethod
@@ -144,8 +154,30 @@ class Source(ABC):
         Promises: P-CALM.
         """
 
-    def answer(self, delivery: Delivery) -> Answer | None:  # noqa: ARG002 - for sources that have handshakes
-        """Give the response to a verified handshake, or None where *delivery* carries events."""
+    def greet(self, delivery: Delivery) -> Answer | None:  # noqa: ARG002 - for sources that have such handshakes
+        """
+        Give the response to a handshake that carries no signature, or None: then *delivery* must be signed.
+
+        Never raises. A stranger may ask: the answer is a constant, or repeats what came with the user's own token.
+        Promises: P-CALM.
+        """
+        return None
+
+    def answer(
+        self,
+        delivery: Delivery,  # noqa: ARG002 - for sources that have handshakes
+        secrets: Sequence[Secret],  # noqa: ARG002
+    ) -> Answer | None:
+        """
+        Give the response to a verified handshake, or None where *delivery* carries events.
+
+        Args:
+            secrets: Those that verified it, for a provider that asks for proof that its secret is known here. Nothing
+                is ever signed that could be taken for a delivery.
+
+        Never raises.
+        Promises: P-CALM.
+        """
         return None
 
     def check_secret(self, secret: Secret) -> None:  # noqa: B027 - most sources take any text

@@ -19,6 +19,7 @@ from webhook_inbox.errors import ConfigurationError
 from webhook_inbox.model.delivery import Delivery
 from webhook_inbox.model.headers import Headers
 from webhook_inbox.model.secret import Secret, SecretsGiven
+from webhook_inbox.sources.facts import Fact, Facts
 from webhook_inbox.sources.identity import Places, name_event
 from webhook_inbox.sources.keys import check_tolerance, settle_secrets
 from webhook_inbox.sources.place import Fields, member_or_header_of
@@ -26,6 +27,8 @@ from webhook_inbox.sources.signature import digests, mismatch, only_header, outs
 from webhook_inbox.sources.source import Reading, Rejected, Source, Unreadable, Verdict, Verified
 from webhook_inbox.sources.standard_keys import key_of
 
+_SPECIFICATION = "https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md"
+_SVIX = "https://docs.svix.com/retries"
 # An id that ends like an id and a time could be cut in two places: "a.1.{...}" signed for id "a" would also verify for
 # id "a.1" where the body lets it. The specification warns senders of it; receivers can refuse it.
 _AMBIGUOUS_ID = re.compile(r"\.[0-9]{1,15}(?:\.|\Z)")
@@ -59,6 +62,34 @@ class StandardWebhooks(Source):
     """
 
     provider = "standard-webhooks"
+    facts = Facts(
+        title="Standard Webhooks (Svix, Clerk, Resend, OpenAI and others)",
+        signature=Fact(
+            "`webhook-signature: v1,BASE64` (HMAC-SHA256) or `v1a,BASE64` (Ed25519) of `id.timestamp.body`, several "
+            "with blanks between; Svix: `svix-signature`",
+            _SPECIFICATION,
+        ),
+        secret=Fact(
+            "`whsec_` and base64 of 24 to 64 bytes, or `whpk_` and base64 of a public key", _SPECIFICATION
+        ),
+        event_id=Fact("header `webhook-id` or `svix-id`, signed, the same on every attempt", _SPECIFICATION),
+        event_type=Fact("the body's `type`, by recommendation only", _SPECIFICATION),
+        window=Fact(
+            "no number in the specification; 300 s both ways in its library", "standardwebhooks 1.1.0", 300
+        ),
+        answer=Fact("2xx; Svix: within 15 s; 410 says stop", f"{_SPECIFICATION}; {_SVIX}", 15),
+        retries=Fact(
+            "the sender's own; Svix: after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 10 h; OpenAI: up to 72 h",
+            f"{_SVIX}; OpenAI: third parties",
+            72 * 3_600,
+        ),
+        order=Fact("best effort (Svix)", "third party"),
+        past_events=Fact("only through the sender or its portal", "third party"),
+        weaknesses=(
+            "The specification leaves the type and its place in the body to the sender: see event_type.",
+            "What is retried, and for how long, differs between senders.",
+        ),
+    )
 
     def __init__(
         self,
@@ -88,29 +119,7 @@ class StandardWebhooks(Source):
 
     def verify(self, delivery: Delivery, secrets: Sequence[Secret]) -> Verdict:
         """Compare every entry of a key's own version with the signature of ``id.timestamp.body`` (P-RAW)."""
-        signed = _signed(delivery.headers)
-        if isinstance(signed, Rejected):
-            return signed
-        content = signed.prefix + delivery.body
-        refusal: Rejected | None = None
-        for secret in secrets:
-            key = key_of(secret.reveal())
-            if isinstance(key, str):
-                continue
-            candidates = digests(
-                signed.entries.get(key.version, []),
-                encoding="base64",
-                size=key.signature_bytes,
-                header=signed.header,
-            )
-            if isinstance(candidates, Rejected):
-                refusal = refusal or candidates
-            elif key.signed(content, candidates):
-                late = outside_tolerance(signed.signed_at, delivery.received_at, self.tolerance_seconds)
-                return late or Verified(secret.label)
-            else:
-                refusal = mismatch(delivery.body)
-        return refusal or mismatch(delivery.body)
+        return verify_standard_webhooks(delivery, secrets, self.tolerance_seconds)
 
     def identify(self, delivery: Delivery) -> tuple[Reading, ...]:
         """Name the one event of the body by the signed id."""
@@ -121,6 +130,35 @@ class StandardWebhooks(Source):
         family = _family(delivery.headers)
         event_id = delivery.headers.get(f"{family}-id")
         return (name_event(self._places[family], event_id=event_id, event_type=event_type, created=created),)
+
+
+def verify_standard_webhooks(
+    delivery: Delivery, secrets: Sequence[Secret], tolerance_seconds: float
+) -> Verdict:
+    """Decide whether one of *secrets* signed ``id.timestamp.body``; for providers that use this scheme among others."""
+    signed = _signed(delivery.headers)
+    if isinstance(signed, Rejected):
+        return signed
+    content = signed.prefix + delivery.body
+    refusal: Rejected | None = None
+    for secret in secrets:
+        key = key_of(secret.reveal())
+        if isinstance(key, str):
+            continue
+        candidates = digests(
+            signed.entries.get(key.version, []),
+            encoding="base64",
+            size=key.signature_bytes,
+            header=signed.header,
+        )
+        if isinstance(candidates, Rejected):
+            refusal = refusal or candidates
+        elif key.signed(content, candidates):
+            late = outside_tolerance(signed.signed_at, delivery.received_at, tolerance_seconds)
+            return late or Verified(secret.label)
+        else:
+            refusal = mismatch(delivery.body)
+    return refusal or mismatch(delivery.body)
 
 
 def _family(headers: Headers) -> str:

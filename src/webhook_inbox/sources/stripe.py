@@ -17,6 +17,7 @@ from typing import Literal
 from webhook_inbox.errors import ConfigurationError
 from webhook_inbox.model.delivery import Delivery
 from webhook_inbox.model.secret import Secret, SecretsGiven
+from webhook_inbox.sources.facts import DIRECTORY, Fact, Facts
 from webhook_inbox.sources.identity import Places, Reader, name_event
 from webhook_inbox.sources.keys import check_tolerance, settle_secrets
 from webhook_inbox.sources.signature import (
@@ -29,6 +30,9 @@ from webhook_inbox.sources.signature import (
 )
 from webhook_inbox.sources.source import Reading, Rejected, Source, Unreadable, Verdict, Verified
 
+_DOCS = "https://docs.stripe.com"
+_WEBHOOKS = f"{_DOCS}/webhooks"
+_UNDELIVERED = f"{_DOCS}/webhooks/process-undelivered-events"
 _HEADER = "stripe-signature"
 _READER = Reader(("id",), ("type",), ("object",), ("account",), ("context",), ("livemode",), ("created",))
 _SNAPSHOT = Places()
@@ -66,6 +70,30 @@ class Stripe(Source):
     """
 
     provider = "stripe"
+    facts = Facts(
+        title="Stripe",
+        signature=Fact(
+            "`Stripe-Signature: t=UNIX,v1=HEX`, HMAC-SHA256 of `t.body`, a `v1` for each live secret",
+            _WEBHOOKS,
+        ),
+        secret=Fact(
+            "`whsec_...`, used whole, one for each endpoint; the old one stays valid up to 24 h", _WEBHOOKS
+        ),
+        event_id=Fact("the body's `id` (`evt_...`), the same on retry and resend", DIRECTORY),
+        event_type=Fact("the body's `type`", f"{_DOCS}/api/events/object"),
+        window=Fact("300 s in the SDK; each retry is signed anew", "stripe 16.1.0", 300),
+        answer=Fact("2xx, a redirect is a failure; no time limit is published", DIRECTORY),
+        retries=Fact(
+            "up to 3 days with growing pauses; in a sandbox 3 times within hours", _UNDELIVERED, 3 * 86_400
+        ),
+        order=Fact("not guaranteed, and `created` has whole seconds", DIRECTORY),
+        past_events=Fact("`GET /v1/events` with `delivery_success=false`, 30 days back", _UNDELIVERED),
+        list_api=True,
+        weaknesses=(
+            "One change can come twice, as two events with ids of their own, or as snapshot and as thin event.",
+            "Events through EventBridge or Event Grid carry no signature of Stripe's: this source does not read them.",
+        ),
+    )
 
     def __init__(
         self,

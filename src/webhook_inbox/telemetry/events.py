@@ -269,6 +269,13 @@ LISTENER_AGAIN = LogEvent(
     text="listener: notifications arrive again",
     meaning="What ``listener_deaf`` told of is over.",
 )
+COMMIT_HOOK_FAILED = LogEvent(
+    name="commit_hook_failed",
+    level=logging.ERROR,
+    text="an on_commit hook of a handler's failed: %s; the transaction is committed, the other hooks run",
+    meaning="A function that a handler gave to Django's ``on_commit`` raised. It runs after the commit, once at most.",
+)
+
 LISTENER_DEAF = LogEvent(
     name="listener_deaf",
     level=logging.WARNING,
@@ -291,6 +298,7 @@ LOG_EVENTS = (
     CLAIM_KEPT,
     CLAIM_LOST,
     CLAIMS_GIVEN_BACK,
+    COMMIT_HOOK_FAILED,
     DELIVERY_FAILED,
     DELIVERY_REJECTED,
     DELIVERY_TOO_LARGE,

@@ -1,5 +1,5 @@
 """
-Sign deliveries as the providers do: for users' tests, for ``webhook-inbox send`` and for the demo.
+Sign as the providers do: for users' tests and for the demo; ``signers.py`` makes whole deliveries of every source.
 
 Written from the providers' own texts and sharing no code with ``webhook_inbox.sources``: a mistake made in one of the
 two shows as a delivery that is refused, not as two mistakes that agree.
@@ -10,14 +10,11 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 HeaderPairs: TypeAlias = tuple[tuple[str, str], ...]
-Signer: TypeAlias = Callable[[bytes, str, str, int], HeaderPairs]
 
 
 def sign_stripe(body: bytes, secret: str, timestamp: int) -> HeaderPairs:
@@ -105,21 +102,3 @@ def sign_hmac(
     else:
         text = digest.hex().upper() if encoding == "hex-upper" else digest.hex()
     return ((header, prefix + text),)
-
-
-def _stripe(body: bytes, secret: str, _event_id: str, timestamp: int) -> HeaderPairs:
-    return sign_stripe(body, secret, timestamp)
-
-
-def _standard_webhooks(body: bytes, secret: str, event_id: str, timestamp: int) -> HeaderPairs:
-    return sign_standard_webhooks(body, secret, event_id, timestamp)
-
-
-def _svix(body: bytes, secret: str, event_id: str, timestamp: int) -> HeaderPairs:
-    return sign_standard_webhooks(body, secret, event_id, timestamp, family="svix")
-
-
-# What ``webhook-inbox send --source`` offers: (body, secret, event id, Unix seconds) -> headers.
-SIGNERS: Mapping[str, Signer] = MappingProxyType(
-    {"standard-webhooks": _standard_webhooks, "stripe": _stripe, "svix": _svix}
-)

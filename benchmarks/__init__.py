@@ -1,0 +1,16 @@
+"""
+Measure webhook-inbox beside what else a user could pick, on one PostgreSQL, in one run.
+
+``python -m benchmarks`` says what there is; ``docs/explanation/performance.md`` says what came out.
+
+    harness/   a PostgreSQL of its own, servers, load, interleaved rounds, figures, results
+    peers/     what the peers need, pinned; installed below build/, never into the project's environment
+    receive/   HTTP to commit: one app a receiver
+    process/   recorded to effect: one program a queue
+    overhead/  the same with handlers that do nothing
+    scaling/   our own worker: more processes, and events that fail
+    limits/    what pgbench makes of the same SQL
+    latency/   from the 200 to the effect, on an idle system
+    growth/    the same with rows, connections and bodies that grow
+    report/    the results as a page with plots
+"""

@@ -1,0 +1,10 @@
+-- The same for :rows events in one statement and one commit; the bytes travel once for all of them.
+WITH event AS (
+    INSERT INTO webhooks.inbox (provider, endpoint, event_id, event_type, state, body_sha256, body_bytes)
+    SELECT 'stripe', 'stripe', 'evt_' || lpad(nextval('event_numbers')::text, 24, '0'), 'charge.succeeded', 'waiting',
+           '\x00', length(:body)
+    FROM generate_series(1, :rows)
+    ON CONFLICT (provider, endpoint, account, environment, event_id) DO NOTHING
+    RETURNING id, received_at
+)
+INSERT INTO webhooks.bodies (received_at, id, body, headers) SELECT received_at, id, :body, '{}' FROM event;

@@ -1,0 +1,131 @@
+"""This inbox's own worker: the events are received, signed, at the front door, and run by ``webhook-inbox worker``."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from http import HTTPStatus
+from typing import Any
+
+import psycopg
+
+from benchmarks.harness.events import EVENT_TYPE, SECRET, event_body, signature
+from benchmarks.process.business import (
+    PERCENT,
+    PERCENT_SET,
+    TABLES,
+    Booking,
+    Tally,
+    does_business,
+    set_params,
+)
+from benchmarks.process.peers.program import run
+from webhook_inbox import Event, Inbox, Tx
+from webhook_inbox.drivers.psycopg_sync import PsycopgDriver
+from webhook_inbox.endpoint import Endpoint
+from webhook_inbox.model.settings import Settings
+from webhook_inbox.protocol.migrate import DEFAULT_SCHEMA, migrate
+from webhook_inbox.sources import Stripe
+
+SHAPE_VARIABLE = "BENCHMARK_SHAPE"
+#: One event in this many fails, always; 0: none does.
+FAILING_VARIABLE = "BENCHMARK_FAILING_ONE_IN"
+RECEIVING = 32
+_FAILING_ONE_IN = int(os.environ.get(FAILING_VARIABLE, "0"))
+_BUSINESS = does_business()
+_tally = Tally()
+
+
+def make_inbox(dsn: str | None = None) -> Inbox:
+    """Make the inbox with the one endpoint that all events are for."""
+    made = Inbox(dsn)
+    _HANDLERS[os.environ.get(SHAPE_VARIABLE, "async")](made.endpoint("stripe", Stripe(SECRET)))
+    return made
+
+
+def _check(event: Event) -> Booking:
+    booking = Booking.of(event.payload)
+    if _FAILING_ONE_IN and int(booking.event_id[4:]) % _FAILING_ONE_IN == 0:
+        raise ValueError("this event always fails")
+    return booking
+
+
+def _async(endpoint: Endpoint) -> None:
+    @endpoint.on(EVENT_TYPE)
+    async def book(tx: Tx[psycopg.AsyncConnection[Any]], event: Event) -> None:
+        booking = _check(event)
+        if not _BUSINESS:
+            _tally.count()
+            return
+        for statement, params in zip(PERCENT, booking.params, strict=True):
+            await tx.conn.execute(statement, params)
+
+
+def _sync(endpoint: Endpoint) -> None:
+    @endpoint.on(EVENT_TYPE)
+    def book(tx: Tx[psycopg.Connection[Any]], event: Event) -> None:
+        booking = _check(event)
+        if not _BUSINESS:
+            _tally.count()
+            return
+        for statement, params in zip(PERCENT, booking.params, strict=True):
+            tx.conn.execute(statement, params)
+
+
+def _set(endpoint: Endpoint) -> None:
+    @endpoint.on_batch(EVENT_TYPE)
+    async def book(tx: Tx[psycopg.AsyncConnection[Any]], events: list[Event]) -> None:
+        bookings = [_check(event) for event in events]
+        if not _BUSINESS:
+            for _ in bookings:
+                _tally.count()
+            return
+        for statement, params in zip(PERCENT_SET, set_params(bookings), strict=True):
+            await tx.conn.execute(statement, params)
+
+
+_HANDLERS = {"async": _async, "sync": _sync, "set": _set}
+
+
+async def _setup(dsn: str, count: int) -> None:
+    PsycopgDriver(dsn, settings=Settings()).run(lambda: migrate(DEFAULT_SCHEMA))
+    with psycopg.connect(dsn) as connection:
+        connection.execute(TABLES)
+    receiving = make_inbox(dsn)
+    numbers = iter(range(count))
+
+    async def deliver() -> None:
+        for number in numbers:
+            body = event_body(number)
+            headers = (("stripe-signature", signature(body, int(time.time())).decode()),)
+            receipt = await receiving.receive("stripe", headers=headers, body=body)
+            if receipt.status != HTTPStatus.OK:
+                raise RuntimeError(f"event {number} was answered {receipt.status}")
+
+    async with receiving.running():
+        await asyncio.gather(*(deliver() for _ in range(RECEIVING)))
+
+
+def _work(dsn: str, settings: dict[str, Any]) -> None:
+    """Become the worker; a setting is the inbox's own, but for ``shape`` and ``failing_one_in``."""
+    own = {"shape": SHAPE_VARIABLE, "failing_one_in": FAILING_VARIABLE}
+    chosen = {own.get(name, f"WEBHOOK_INBOX_{name.upper()}"): str(value) for name, value in settings.items()}
+    environment = {**os.environ, **chosen, "WEBHOOK_INBOX_DATABASE_URL": dsn}
+    command = [
+        sys.executable,
+        "-m",
+        "webhook_inbox",
+        "worker",
+        f"{__spec__.name}:inbox",
+        "--log-level",
+        "error",
+    ]
+    os.execve(sys.executable, command, environment)  # noqa: S606 - our own interpreter
+
+
+if __name__ == "__main__":
+    run(lambda dsn, count: asyncio.run(_setup(dsn, count)), _work)
+else:
+    inbox = make_inbox()

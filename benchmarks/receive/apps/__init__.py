@@ -1,0 +1,1 @@
+"""Hold one receiver a file, as its users write it; each runs in a process of its own."""

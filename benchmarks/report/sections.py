@@ -1,0 +1,238 @@
+"""Say what each suite's part of the page holds: its words, its columns, its plots."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from benchmarks.report.charts import Bar, Range, bars, ranges
+from benchmarks.report.data import Measured, Measurement
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plot:
+    """
+    Hold one plot.
+
+    Attributes:
+        file: Its name without ``.svg``.
+        draw: Gives the SVG of what was measured; empty where nothing of it was.
+    """
+
+    file: str
+    title: str
+    draw: Callable[[str, Measurement], str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """
+    Hold one table, and the plots that go with it.
+
+    Attributes:
+        groups: Whose rows it has; all where none is named.
+        columns: Figures beside the headline, with their headings.
+        ratio: Heading of the column that divides by the reference; empty: there is none.
+    """
+
+    headline: str
+    groups: tuple[str, ...] = ()
+    columns: tuple[tuple[str, str], ...] = ()
+    ratio: str = ""
+    plots: tuple[Plot, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """Hold one suite's part of the page."""
+
+    suite: str
+    heading: str
+    text: str
+    parts: tuple[Part, ...]
+
+
+def _rate_bars(*groups: str, unit: str = "events per second") -> Callable[[str, Measurement], str]:
+    def draw(title: str, suite: Measurement) -> str:
+        rows = [Bar(each.title, each.group, each.head) for each in _sorted(suite.of(*groups))]
+        return bars(title, unit, rows) if rows else ""
+
+    return draw
+
+
+def _percentiles(
+    *groups: str, p50: str = "p50_ms", p99: str = "p99_ms", unit: str
+) -> Callable[[str, Measurement], str]:
+    def draw(title: str, suite: Measurement) -> str:
+        found = [(each, each.median(p50), each.median(p99)) for each in suite.of(*groups)]
+        rows = [
+            Range(each.title, _colour(each), low, high)
+            for each, low, high in sorted(found, key=lambda one: one[2] or 0.0)
+            if low and high
+        ]
+        return ranges(title, unit, rows) if rows else ""
+
+    return draw
+
+
+def _sorted(subjects: Sequence[Measured]) -> list[Measured]:
+    return sorted(subjects, key=lambda each: each.head.median, reverse=True)
+
+
+def _colour(subject: Measured) -> str:
+    return subject.group if subject.group in ("peers", "limits") else "ours"
+
+
+SECTIONS = (
+    Section(
+        suite="receive",
+        heading="From HTTP to commit",
+        text="""Every receiver verifies Stripe's signature, records the event once, and answers 200 after its
+COMMIT; but for HTTP alone, which stores nothing. wrk keeps 32 connections busy; then requests come at a
+constant rate, and latency counts from the moment at which each was due. A receiver that cannot serve a rate has no
+figure for it.""",
+        parts=(
+            Part(
+                headline="per second",
+                ratio="of the HTTP limit",
+                columns=(
+                    ("p50_ms", "p50 ms"),
+                    ("p99_ms", "p99 ms"),
+                    ("at_300_p99_ms", "p99 ms at 300/s"),
+                    ("at_2000_p99_ms", "p99 ms at 2,000/s"),
+                    ("cpu_us", "CPU µs"),
+                    ("postgres_cpu_us", "PostgreSQL's CPU µs"),
+                    ("memory_mb", "memory MB"),
+                ),
+                plots=(
+                    Plot(file="receive", title="Received and committed", draw=_rate_bars()),
+                    Plot(
+                        file="receive_latency",
+                        title="Until the 200, with 32 connections",
+                        draw=_percentiles(unit="milliseconds"),
+                    ),
+                ),
+            ),
+        ),
+    ),
+    Section(
+        suite="process",
+        heading="From recorded to effect",
+        text="""Events wait before the first worker starts; its handler executes three statements on the business's
+own tables. The rate is that of the effects, by the server's clock. Every peer acknowledges in another transaction
+than the effect: a crash between the two does the effect again. Here event, effect and mark commit together.""",
+        parts=(
+            Part(
+                headline="per second",
+                ratio="of PgQueuer",
+                columns=(
+                    ("cpu_us", "the worker's CPU µs"),
+                    ("server_cpu_us", "PostgreSQL's CPU µs"),
+                    ("wal_bytes", "write-ahead log, bytes"),
+                ),
+                plots=(Plot(file="process", title="Effects committed", draw=_rate_bars()),),
+            ),
+        ),
+    ),
+    Section(
+        suite="limits",
+        heading="What PostgreSQL itself can do",
+        text="""pgbench on the same tables, with prepared statements and nothing else to do: what any program in
+front of this server must stay below.""",
+        parts=(
+            Part(
+                headline="per second",
+                columns=(
+                    ("postgres_cpu_us", "PostgreSQL's CPU µs"),
+                    ("wal_bytes", "write-ahead log, bytes"),
+                ),
+                plots=(Plot(file="limits", title="The database's limits", draw=_rate_bars()),),
+            ),
+        ),
+    ),
+    Section(
+        suite="latency",
+        heading="From the 200 to the effect",
+        text="""One event at a time, with a pause between, until its effect is there for others to see. The unit is
+one commit: how long one client, alone, takes to insert a row and commit it on the same server.""",
+        parts=(
+            Part(
+                headline="p50, commits",
+                columns=(
+                    ("p99_commits", "p99, commits"),
+                    ("p50_ms", "p50 ms"),
+                    ("p99_ms", "p99 ms"),
+                    ("max_ms", "longest ms"),
+                    ("commit_ms", "one commit, ms"),
+                ),
+            ),
+        ),
+    ),
+    Section(
+        suite="idle",
+        heading="An idle worker",
+        text="""What a worker costs that has nothing to do, and how soon it begins with an event that then
+comes.""",
+        parts=(
+            Part(
+                headline="processor, %",
+                columns=(
+                    ("pick_up_median_ms", "p50 ms until the handler begins"),
+                    ("pick_up_max_ms", "longest ms"),
+                ),
+            ),
+        ),
+    ),
+    Section(
+        suite="growth",
+        heading="Cost as it grows",
+        text="""One thing grows at a time; everything else is as above. The table of processed events has no bodies:
+they have aged out.""",
+        parts=(
+            Part(
+                headline="p99 ms",
+                groups=("claims",),
+                ratio="of none",
+                columns=(("claim_p50_ms", "p50 ms"),),
+                plots=(
+                    Plot(
+                        file="claims",
+                        title="Claims",
+                        draw=_percentiles(
+                            "claims", p50="claim_p50_ms", p99="claim_p99_ms", unit="milliseconds"
+                        ),
+                    ),
+                ),
+            ),
+            Part(
+                headline="per second",
+                groups=("connections",),
+                ratio="of 32 connections",
+                columns=(("p50_ms", "p50 ms"), ("p99_ms", "p99 ms"), ("memory_mb", "memory MB")),
+            ),
+            Part(
+                headline="per second",
+                groups=("bodies",),
+                ratio="of 3 KB",
+                columns=(
+                    ("p50_ms", "p50 ms"),
+                    ("p99_ms", "p99 ms"),
+                    ("cpu_us", "CPU µs"),
+                    ("wal_bytes", "write-ahead log, bytes"),
+                    ("memory_mb", "memory MB"),
+                ),
+            ),
+            Part(
+                headline="write-ahead log, bytes",
+                groups=("storage",),
+                ratio="of the bytes alone",
+                columns=(
+                    ("record_wal_bytes", "of these, receiving"),
+                    ("process_wal_bytes", "processing"),
+                    ("dead_rows", "dead rows"),
+                    ("disk_bytes", "bytes on disk"),
+                ),
+            ),
+        ),
+    ),
+)

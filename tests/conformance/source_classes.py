@@ -1,0 +1,48 @@
+"""
+Say which class a vector's provider is configured as, and what each of them asks for beside secrets.
+
+A provider that is missing here is counted as missing by ``test_source_vectors.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+from webhook_inbox import sources
+from webhook_inbox.sources import Source
+
+Make: TypeAlias = Callable[[list[str]], Source]
+
+# The vectors' name of a provider (what stands before the slash in their ids), and the class.
+CLASSES: Mapping[str, Make] = {
+    "adyen": sources.Adyen,
+    "bitbucket": sources.Bitbucket,
+    "calendly": sources.Calendly,
+    "docusign": sources.DocuSign,
+    "github": sources.GitHub,
+    "gitlab": sources.GitLab,
+    "intercom": sources.Intercom,
+    "jira": sources.Jira,
+    "lemonsqueezy": sources.LemonSqueezy,
+    "linear": sources.Linear,
+    "mailgun": sources.Mailgun,
+    "meta": sources.Meta,
+    "mollie": sources.Mollie,
+    "openai": sources.StandardWebhooks,
+    "paddle": sources.Paddle,
+    "postmark": sources.Postmark,
+    "shopify": sources.Shopify,
+    "slack": sources.Slack,
+    "standardwebhooks": sources.StandardWebhooks,
+    "stripe": sources.Stripe,
+    "telegram": sources.Telegram,
+    "typeform": sources.Typeform,
+    "woocommerce": sources.WooCommerce,
+    "xero": sources.Xero,
+    "zendesk": sources.Zendesk,
+    "zoom": sources.Zoom,
+}
+
+# Where the provider's protocol asks for another status than 400.
+REFUSED_WITH: Mapping[str, int] = {"postmark": 401, "xero": 401}
