@@ -29,6 +29,7 @@ class Claim:
         crashes: How many workers have died under it.
         solitary: It runs alone: no batch, no neighbour.
         order_key: Events of one key run one at a time; None: no order.
+        due_at: When it was due, in microseconds since 1970; server clock. 0 where it was born claimed.
     """
 
     id: int
@@ -38,6 +39,7 @@ class Claim:
     crashes: int
     solitary: bool
     order_key: str | None
+    due_at: int = 0
 
     @classmethod
     def of(cls, row: Sequence[Any], worker_id: WorkerId) -> Claim:
@@ -64,6 +66,7 @@ class Claim:
             crashes=row[12],
             solitary=row[13],
             order_key=row[14],
+            due_at=row[17],
         )
 
     @property

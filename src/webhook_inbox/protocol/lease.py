@@ -61,11 +61,13 @@ class Wanted:
         endpoint: Its name.
         limit: How many at most.
         hold_seconds: How long a dead event holds the later ones of its order key.
+        due_since: Only what was due at that time or later, in microseconds since 1970; None: everything that is due.
     """
 
     endpoint: str
     limit: int
     hold_seconds: float
+    due_since: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +130,7 @@ def claim(wanted: Sequence[Wanted], worker_id: WorkerId, sql: Statements) -> Pla
         "endpoints": [each.endpoint for each in wanted],
         "limits": [each.limit for each in wanted],
         "hold_seconds": [each.hold_seconds for each in wanted],
+        "due_since": [each.due_since or 0 for each in wanted],
         "worker_id": worker_id,
     }
     rows: list[Row]

@@ -45,10 +45,10 @@ from webhook_inbox.protocol.lease import (
 from webhook_inbox.protocol.process import RunOutcome, give_back
 from webhook_inbox.protocol.run import Running, fail_claim, run_claims, told_dead
 from webhook_inbox.protocol.steps import Plan
+from webhook_inbox.runtime.appetite import Appetite
 from webhook_inbox.runtime.flows import AsyncFlows
 from webhook_inbox.runtime.heartbeat import Heartbeat
 from webhook_inbox.runtime.places import Places
-from webhook_inbox.runtime.rate import Rate
 from webhook_inbox.telemetry import events
 
 _BACKOFF_SECONDS_MAX = 5.0
@@ -88,13 +88,11 @@ class Worker:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._ends_at: float | None = None
         self._places = Places(settings.connections_max)
-        self._hungry: set[str] = set()
-        self._asked_all = False
+        self._appetite = Appetite(self._places)
         self._runs_alone = False
         self._alone: deque[tuple[EndpointPlan, Claim]] = deque()
         self._to_give_back: list[Claim] = []
         self._losses: Counter[int] = Counter()
-        self._rates: dict[str, Rate] = {}
         self._reap_at = self._blames_at = self._partitions_at = 0.0
         self.outcomes: Counter[RunOutcome] = Counter()
 
@@ -116,7 +114,7 @@ class Worker:
                     idle = not self._busy
                     claimed = await self._look(stopping)
                     backoff = 0.0
-                    if drain and idle and not claimed and self._asked_all and not self._busy:
+                    if drain and idle and not claimed and self._appetite.asked_all and not self._busy:
                         return
                 except Exception as error:  # noqa: BLE001 - whatever it is, a worker goes on by itself
                     backoff = min(_BACKOFF_SECONDS_MAX, backoff * 2 or 0.1)
@@ -138,8 +136,9 @@ class Worker:
     @property
     def _pause_seconds(self) -> float:
         """Give how long to wait for the next look: until the poll is due, or the next event of a bounded rate."""
-        waits = [rate.seconds_until_next for rate in self._rates.values()]
-        return min([self._settings.poll_seconds, *(seconds for seconds in waits if seconds > 0)])
+        return min(
+            self._settings.poll_seconds, self._appetite.seconds_until_next or self._settings.poll_seconds
+        )
 
     async def _told(self, stop: asyncio.Event) -> None:
         await stop.wait()
@@ -170,10 +169,12 @@ class Worker:
         self._fill()
         if self._alone or self._runs_alone:
             return 0
-        wanted = self._wanted()
+        wanted = self._appetite.wanted(self._endpoints())
         if not wanted:
             return 0
         claims = await self._claim(wanted, worker_id)
+        if not claims and (everything := self._appetite.everything(wanted)):
+            claims = await self._claim(everything, worker_id)
         await self._give_back_left(worker_id)
         self._fill()
         return len(claims)
@@ -241,30 +242,12 @@ class Worker:
         with contextlib.suppress(InboxError):
             await self._transact(lambda: make_partitions(self._running.sql))
 
-    def _wanted(self) -> list[Wanted]:
-        """Ask for as much as there are places for; for a little where nothing came the last time."""
-        endpoints = self._endpoints()
-        wanted = []
-        for endpoint in endpoints:
-            room = 0 if self._places.waits(endpoint) else self._places.free(endpoint, len(endpoints))
-            if endpoint.name not in self._hungry:
-                room = min(1, room)
-            limit = self._rate(endpoint).allowed(room * endpoint.settings.batch_events_max)
-            if limit > 0:
-                wanted.append(Wanted(endpoint=endpoint.name, limit=limit, hold_seconds=endpoint.hold_seconds))
-        self._asked_all = len(wanted) == len(endpoints)
-        return wanted
-
-    def _rate(self, endpoint: EndpointPlan) -> Rate:
-        return self._rates.setdefault(endpoint.name, Rate(endpoint.settings.rate_per_second_max))
-
     def _begin(self, claims: Sequence[Claim], limits: Mapping[str, int]) -> None:
         plans = {endpoint.name: endpoint for endpoint in self._endpoints()}
-        self._hungry = {each.event.endpoint for each in claims}
-        for name in self._hungry:
+        self._appetite.took(tuple(plans.values()), claims)
+        for name in {each.event.endpoint for each in claims}:
             endpoint = plans[name]
             due = [each for each in claims if each.event.endpoint == name]
-            self._rate(endpoint).spend(len(due))
             self._alone.extend((endpoint, each) for each in due if each.solitary)
             shared = [each for each in due if not each.solitary]
             parts = self._parted(endpoint, shared, len(plans), backlog=len(due) >= limits[name])

@@ -1,5 +1,6 @@
 -- Claim due events, oldest due first, a bounded number per endpoint; rows that another session holds are skipped, not waited for.
--- %(endpoints)s, %(limits)s, %(hold_seconds)s (how long a dead head holds its key): arrays of equal length. Claim count (the
+-- %(endpoints)s, %(limits)s, %(hold_seconds)s (how long a dead head holds its key), %(due_since)s (microseconds since 1970; what was
+-- due before is left alone, so that the walk need not begin at what was settled long ago): arrays of equal length. Claim count (the
 -- fencing token) and attempt are raised here, and committed before any work begins. Only the head of an order key is claimable,
 -- and only where nothing of that key is leased or holds it dead.
 -- Nobody claims under a lease that has ended, whatever the claimer's own clock says: it may have been suspended.
@@ -8,8 +9,9 @@
 -- Returns everything a run needs, times as microseconds since 1970, in order of (endpoint, available_at, id).
 -- Indexes: inbox_due, inbox_order, inbox_order_leased. P-COUNT, P-FENCE, P-FLOW, P-CLOCK.
 WITH open AS MATERIALIZED (
-    SELECT e.name, e.wanted, e.hold_seconds
-    FROM unnest(%(endpoints)s::text[], %(limits)s::integer[], %(hold_seconds)s::float8[]) AS e (name, wanted, hold_seconds)
+    SELECT e.name, e.wanted, e.hold_seconds, timestamptz 'epoch' + e.due_since * interval '1 microsecond' AS due_since
+    FROM unnest(%(endpoints)s::text[], %(limits)s::integer[], %(hold_seconds)s::float8[], %(due_since)s::bigint[])
+         AS e (name, wanted, hold_seconds, due_since)
     WHERE NOT EXISTS (SELECT FROM {schema}.endpoints paused WHERE paused.name = e.name)
       AND EXISTS (SELECT FROM {schema}.workers w WHERE w.id = %(worker_id)s AND w.lease_ends_at > clock_timestamp())
 ), due AS MATERIALIZED (
@@ -17,7 +19,7 @@ WITH open AS MATERIALIZED (
     FROM open e
     CROSS JOIN LATERAL (
         SELECT id FROM {schema}.inbox event
-        WHERE endpoint = e.name AND state IN ('waiting', 'retrying') AND available_at <= statement_timestamp()
+        WHERE endpoint = e.name AND state IN ('waiting', 'retrying') AND available_at >= e.due_since AND available_at <= statement_timestamp()
           AND (order_key IS NULL OR (
               NOT EXISTS (
                   SELECT FROM {schema}.inbox running
@@ -39,7 +41,8 @@ WITH open AS MATERIALIZED (
     RETURNING i.*
 )
 SELECT c.id, c.claims, c.provider, c.endpoint, c.account, c.environment, c.event_id, c.event_type, c.origin,
-       (extract(epoch FROM c.created_at) * 1000000)::bigint, (extract(epoch FROM c.received_at) * 1000000)::bigint, c.attempts, c.crashes, c.solitary, c.order_key, b.body, b.headers
+       (extract(epoch FROM c.created_at) * 1000000)::bigint, (extract(epoch FROM c.received_at) * 1000000)::bigint, c.attempts, c.crashes, c.solitary, c.order_key, b.body, b.headers,
+       (extract(epoch FROM c.available_at) * 1000000)::bigint
 FROM claimed c
 LEFT JOIN LATERAL (
     SELECT bodies.body, bodies.headers FROM {schema}.bodies WHERE bodies.received_at = c.received_at AND bodies.id = c.id LIMIT 1

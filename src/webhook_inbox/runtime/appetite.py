@@ -1,0 +1,102 @@
+"""
+Decide what to ask for: how many events of each endpoint, and from which due time on.
+
+*How many.* As many as there are places for; one transaction's worth where nothing came the last time.
+
+*From when.* A claim walks its index from the oldest due event, past every entry that a settled event has left and that
+no vacuum could remove yet: behind a transaction that has been open for an hour, these are all of that hour's. So while
+there is a backlog each claim begins where the one before it ended, and what may have turned up behind it (a row that
+was locked, a commit that came late) is looked for once in ``EVERYTHING_SECONDS``, and whenever nothing else is found.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+from webhook_inbox.model.claim import Claim
+from webhook_inbox.protocol.endpoint import EndpointPlan
+from webhook_inbox.protocol.lease import Wanted
+from webhook_inbox.runtime.places import Places
+from webhook_inbox.runtime.rate import Rate
+
+EVERYTHING_SECONDS = 1.0
+
+
+class Appetite:
+    """
+    Hold what the claims so far have shown.
+
+    Args:
+        places: Where what is claimed will run.
+
+    Attributes:
+        asked_all: Whether the last claim asked every endpoint for everything that is due.
+    """
+
+    def __init__(self, places: Places) -> None:
+        self._places = places
+        self._hungry: set[str] = set()
+        self._rates: dict[str, Rate] = {}
+        self._since: dict[str, int] = {}
+        self._everything_at: dict[str, float] = {}
+        self._complete = False
+        self.asked_all = False
+
+    @property
+    def seconds_until_next(self) -> float:
+        """Give how long until a bounded rate lets one more event begin; 0: none holds any back."""
+        waits = [rate.seconds_until_next for rate in self._rates.values()]
+        return min([seconds for seconds in waits if seconds > 0], default=0.0)
+
+    def wanted(self, endpoints: Sequence[EndpointPlan]) -> list[Wanted]:
+        """Say what to claim now; nothing of an endpoint that has no place free."""
+        wanted = []
+        for endpoint in endpoints:
+            room = 0 if self._places.waits(endpoint) else self._places.free(endpoint, len(endpoints))
+            if endpoint.name not in self._hungry:
+                room = min(1, room)
+            limit = self._rate(endpoint).allowed(room * endpoint.settings.batch_events_max)
+            if limit > 0:
+                wanted.append(
+                    Wanted(
+                        endpoint=endpoint.name,
+                        limit=limit,
+                        hold_seconds=endpoint.hold_seconds,
+                        due_since=self._due_since(endpoint),
+                    )
+                )
+        self._complete = len(wanted) == len(endpoints)
+        self.asked_all = self._complete and all(each.due_since is None for each in wanted)
+        return wanted
+
+    def everything(self, wanted: Sequence[Wanted]) -> list[Wanted]:
+        """Ask for the same once more, from the oldest on; nothing where that is what was asked for."""
+        narrowed = [replace(each, due_since=None) for each in wanted if each.due_since is not None]
+        self._looked([each.endpoint for each in narrowed])
+        self.asked_all = self._complete
+        return narrowed
+
+    def took(self, endpoints: Sequence[EndpointPlan], claims: Sequence[Claim]) -> None:
+        """Take note of what came."""
+        self._hungry = {each.event.endpoint for each in claims}
+        for endpoint in endpoints:
+            due = [each.due_at for each in claims if each.event.endpoint == endpoint.name]
+            self._rate(endpoint).spend(len(due))
+            if due:
+                self._since[endpoint.name] = max(due)
+
+    def _due_since(self, endpoint: EndpointPlan) -> int | None:
+        # An event that waited for its turn at an order key lies behind those that were claimed meanwhile.
+        if endpoint.order_by is None and time.monotonic() < self._everything_at.get(endpoint.name, 0.0):
+            return self._since.get(endpoint.name)
+        self._looked([endpoint.name])
+        return None
+
+    def _looked(self, names: Sequence[str]) -> None:
+        until = time.monotonic() + EVERYTHING_SECONDS
+        self._everything_at.update(dict.fromkeys(names, until))
+
+    def _rate(self, endpoint: EndpointPlan) -> Rate:
+        return self._rates.setdefault(endpoint.name, Rate(endpoint.settings.rate_per_second_max))
