@@ -84,8 +84,8 @@ def test_what_is_recorded_of_an_event(bench: Bench) -> None:
     }
     assert {name: event[name] for name in expected} == expected
     assert event["processed_at"] >= event["received_at"]
-    open_rows = bench.rows("SELECT 1 FROM {schema}.inbox WHERE open_transaction IS NOT NULL")
-    assert open_rows == []
+    together = "SELECT i.effect_transaction::text = e.xmin::text AS yes FROM {schema}.inbox i, effect e"
+    assert bench.rows(together) == [{"yes": True}], "P-ONCE: the mark names the transaction of the effect"
 
 
 def test_a_handler_that_fails_once_burns_nothing(bench: Bench) -> None:

@@ -54,9 +54,14 @@ def test_each_event_has_its_effect_once(kind: str, batch: int, database: str) ->
         assert done == {RunOutcome.PROCESSED: 200}
         assert sorted(box.effects()) == ids
         assert box.states() == {"processed": 200}
-        rows = box.rows("SELECT attempts, claims, worker_id, open_transaction, processed_at FROM {s}.inbox")
+        rows = box.rows(
+            "SELECT attempts, claims, worker_id, processed_at, effect_transaction = transaction AS together "
+            "FROM {s}.inbox LEFT JOIN effects USING (event_id)"
+        )
         assert all(row["attempts"] == row["claims"] == 1 and row["worker_id"] is None for row in rows)
-        assert all(row["open_transaction"] is None and row["processed_at"] for row in rows)
+        assert all(row["processed_at"] and row["together"] for row in rows), (
+            "mark and effect in one transaction"
+        )
         threads = {row["note"] for row in box.rows("SELECT DISTINCT note FROM effects")}
         assert ("MainThread" in threads) == (kind == "async"), "def runs on threads, async def on the loop"
         assert box.attempts("evt_000") == [], "the history holds failures only"

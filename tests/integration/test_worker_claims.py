@@ -92,7 +92,7 @@ def test_token_and_attempt_are_committed_before_the_work(database: str) -> None:
         for row in seen:
             assert (row["state"], row["attempts"], row["claims"]) == ("leased", 1, 1)
             assert row["worker_id"] is not None
-            assert row["open_transaction"] is None, "what is uncommitted is seen by nobody"
+            assert row["effect_transaction"] is row["processed_at"] is None, "the mark is seen by nobody yet"
         await box.close()
 
     asyncio.run(story())

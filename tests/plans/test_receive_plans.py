@@ -108,9 +108,10 @@ def test_an_effect_is_sealed_by_the_ids_of_its_events(conn: psycopg.Connection[A
             "effect_transaction = pg_current_xact_id() WHERE id = ANY (%s)",
             [ids],
         )
+        marks = {"transaction": transaction, "events": ids, "undone": [], "worker_id": None}
         before = row_of(conn, READS)
         for _ in range(10):
-            conn.execute(SQL.seal_effect.text.encode(), {"transaction": transaction, "events": ids})
+            conn.execute(SQL.seal_effect.text.encode(), marks)
         after = row_of(conn, READS)
     assert after[0] == before[0], "no table is read from end to end"
     assert 10 * len(ids) <= after[1] - before[1] <= 20 * len(ids), "each row, and at most its older version"

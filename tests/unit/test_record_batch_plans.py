@@ -9,7 +9,7 @@ import pytest
 
 from tests.fixtures.arrivals import item, recording
 from tests.fixtures.plans import Played, play
-from tests.unit.test_record_plans import BEFORE, MICROSECONDS, RECORDED, handler
+from tests.unit.test_record_plans import BEFORE, MICROSECONDS, RECORDED, handler, seals
 from webhook_inbox.errors import (
     ConflictError,
     HandlerFailedError,
@@ -52,12 +52,13 @@ def outcomes(played: Played[tuple[EventResult, ...]]) -> list[tuple[str, Outcome
 def test_events_are_recorded_in_the_order_of_their_keys_and_told_in_the_bodys() -> None:
     """P-FLOW: two deliveries take their keys in one order, so that neither waits for the other."""
     items = booked("evt_c", "evt_a", "evt_b")
-    played = batch(items, *PROCESSED, *PROCESSED, *PROCESSED)
+    rows = [(n, MICROSECONDS, "900") for n in (7, 8, 9)]
+    played = batch(items, *(answer for row in rows for answer in (None, row, None, None)))
     assert played.names == ["begin", *GOOD, *GOOD, *GOOD, *SEALED]
     recorded = played.params("record_event")
     assert [params["event_id"] for params in recorded] == ["evt_a", "evt_b", "evt_c"]
     assert {params["state"] for params in recorded} == {State.PROCESSED}
-    assert played.params("seal_effect") == [{"transaction": "900", "events": [7, 7, 7]}]
+    assert seals(played) == [("900", [7, 8, 9])]
     assert outcomes(played) == [(name, Outcome.PROCESSED) for name in ("evt_c", "evt_a", "evt_b")]
 
 
@@ -151,7 +152,7 @@ def test_an_event_without_an_effect_is_recorded_anew_in_a_savepoint_of_its_own(
     assert (again["event_id"], again["state"], again["attempts"]) == ("evt_1", state, attempts)
     assert again["last_error"].startswith(reason)
     assert again["keep_body"]
-    assert played.params("seal_effect") == [{"transaction": "900", "events": [7]}]
+    assert seals(played) == [("900", [7])]
 
 
 def test_a_key_that_was_given_up_with_the_savepoint_and_taken_by_a_rival_is_left_to_it() -> None:
@@ -199,7 +200,7 @@ def test_an_event_without_a_handler_is_recorded_beside_its_mates() -> None:
         State.QUARANTINED,
         State.PROCESSED,
     ]
-    assert played.params("seal_effect") == [{"transaction": "900", "events": [7]}]
+    assert seals(played) == [("900", [7])]
     assert outcomes(played) == [("evt_1", Outcome.QUARANTINED), ("evt_2", Outcome.PROCESSED)]
 
 

@@ -48,12 +48,19 @@ def one(given: Item, *answers: object) -> Played[EventResult]:
     return play(record_one(given, recording(wait_seconds=2.5, handler_seconds_max=30.0)), answers)
 
 
+def seals(played: Played[Any]) -> list[tuple[str, list[int]]]:
+    """The transaction and the events of each seal; what is recorded inline leaves no mark to take back."""
+    asked = played.params("seal_effect")
+    assert [params["undone"] for params in asked] == [[]] * len(asked)
+    return [(params["transaction"], params["events"]) for params in asked]
+
+
 def test_an_event_is_recorded_with_its_mark_run_sealed_and_committed() -> None:
     """P-ONCE: in this order, in one transaction."""
     played = one(item(handler()), BEFORE, RECORDED)
     assert played.names == ["begin", "record_event", "run", "seal_effect", "commit"]
     assert played.value == EventResult(outcome=Outcome.PROCESSED, event_id="evt_1", state=State.PROCESSED)
-    assert played.params("seal_effect") == [{"transaction": "900", "events": [7]}]
+    assert seals(played) == [("900", [7])]
 
 
 def test_the_transaction_is_bounded() -> None:

@@ -80,7 +80,7 @@ def test_every_setting_has_its_variable(name: str) -> None:
     """Its name in capitals; blanks around the value do not matter, and an empty one is none."""
     variable = f"WEBHOOK_INBOX_{name.upper()}"
     default = DEFAULTS[name]
-    text, value = ("TRUE", True) if isinstance(default, bool) else (" 7 ", 7)
+    text, value = (str(not default).upper(), not default) if isinstance(default, bool) else (" 7 ", 7)
     read = Settings.from_environment({variable: text})
     assert getattr(read, name) == value
     assert type(getattr(read, name)) is type(default)
