@@ -22,6 +22,7 @@ from webhook_inbox.errors import ConfigurationError, StoreUnavailableError
 from webhook_inbox.model.settings import Settings
 from webhook_inbox.protocol.process import RunOutcome, give_back
 from webhook_inbox.protocol.run import Running, run_claims
+from webhook_inbox.protocol.steps import Commit
 from webhook_inbox.runtime import worker as worker_module
 from webhook_inbox.runtime.flows import AsyncFlows
 from webhook_inbox.runtime.heartbeat import Heartbeat
@@ -55,25 +56,25 @@ def test_a_claim_that_nobody_knows_of_is_run_all_the_same(
         if point == "claim.commit.before":
             claiming.append(True)
 
-    real = AsyncPsycopgRunner._command
+    real = AsyncPsycopgRunner._perform
     real_begin = worker_module.Worker._begin
 
-    async def cut_once(self: Any, text: str) -> Any:
-        answer = await real(self, text)
-        if text == "COMMIT" and claiming and not cut:
+    async def cut_once(self: Any, step: Any) -> Any:
+        answer = await real(self, step)
+        if isinstance(step, Commit) and claiming and not cut:
             cut.append(True)
             self._conn.pgconn.finish()
             raise psycopg.OperationalError("server closed the connection unexpectedly")
         return answer
 
-    def fail_once(self: Any, claims: Any) -> None:
+    def fail_once(self: Any, claims: Any, limits: Any) -> None:
         if claims and not cut:
             cut.append(True)
             raise LookupError("a defect")
-        real_begin(self, claims)
+        real_begin(self, claims, limits)
 
     if lost == "the answer to the commit":
-        monkeypatch.setattr(AsyncPsycopgRunner, "_command", cut_once)
+        monkeypatch.setattr(AsyncPsycopgRunner, "_perform", cut_once)
     else:
         monkeypatch.setattr(worker_module.Worker, "_begin", fail_once)
 
