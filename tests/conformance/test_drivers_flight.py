@@ -15,9 +15,8 @@ from tests.conformance.conftest import OpenBench
 from tests.conformance.test_drivers_pool import end_every_session
 from tests.faults.proxy import Fate, Proxy, at_commit_reply
 from tests.fixtures.arrivals import arrival, item, recording
-from tests.fixtures.drivers import BEGIN, Bench, Script, statement
+from tests.fixtures.drivers import BEGIN, DRIVERS, Bench, Script, statement
 from tests.fixtures.postgres import apply_migrations
-from webhook_inbox.drivers.psycopg_flight import positional
 from webhook_inbox.errors import (
     ConflictError,
     StatementError,
@@ -42,6 +41,8 @@ from webhook_inbox.protocol.steps import (
 )
 from webhook_inbox.sql.statements import quoted_identifier
 
+#: Only the drivers of psycopg's own pools fly; the others perform the same steps one by one (test_drivers_plans).
+pytestmark = pytest.mark.parametrize("open_bench", DRIVERS, ids=lambda driver: driver.label, indirect=True)
 Steps: TypeAlias = Generator[Any, Any, None]
 INSERT = statement("INSERT INTO effect VALUES (%(n)s) RETURNING n", "n")
 DIVIDE = One(statement("SELECT 1 / 0"))
@@ -373,9 +374,3 @@ def test_a_flight_that_cannot_be_written_is_not_begun(
 
     bench.run(plan)
     assert rows(effects) == [1]
-
-
-def test_names_become_numbers_each_once() -> None:
-    """As the server counts its parameters; a doubled percent sign is one."""
-    text = "SELECT %(a)s, %(b)s LIKE '%%x%%', %(a)s"
-    assert positional(text) == ("SELECT $1, $2 LIKE '%x%', $1", ("a", "b"))

@@ -26,6 +26,7 @@ from webhook_inbox.protocol.steps import (
     Run,
     Savepoint,
     Script as ScriptStep,
+    Together,
 )
 
 INSERT = statement("INSERT INTO effect VALUES (%(n)s) RETURNING n", "n")
@@ -70,6 +71,45 @@ def test_a_plan_runs_in_read_committed(bench: Bench) -> None:
         return row[0]
 
     assert bench.run(plan) == "read committed"
+
+
+def test_what_goes_together_comes_back_together(bench: Bench, effects: psycopg.Connection[Any]) -> None:
+    """One result a step, in their order, whether or not the driver sends them in one flight."""
+
+    def plan() -> Plan[tuple[Any, ...]]:
+        results: tuple[Any, ...] = yield Together(
+            (
+                BEGIN,
+                insert(1),
+                Savepoint(),
+                insert(2),
+                RollbackTo(),
+                Savepoint(),
+                insert(3),
+                Release(),
+                Commit(),
+            )
+        )
+        return results
+
+    assert bench.run(plan)[1:] == ((1,), None, (2,), None, None, (3,), None, None)
+    assert rows(effects) == [1, 3]
+
+
+def test_the_first_error_ends_what_goes_together(bench: Bench, effects: psycopg.Connection[Any]) -> None:
+    """P-ONCE: it is the one that is thrown; no later step is performed, the COMMIT least of all."""
+    divide = One(statement("SELECT 1 / 0"))
+
+    def plan() -> Plan[str | None]:
+        try:
+            yield Together((BEGIN, insert(1), divide, One(statement("SELECT 'x'::int")), Commit()))
+        except StatementError as error:
+            yield Rollback()
+            return error.sqlstate
+        raise AssertionError("the second statement did not fail")
+
+    assert bench.run(plan) == "22012"
+    assert rows(effects) == []
 
 
 def test_what_is_committed_is_there(bench: Bench, effects: psycopg.Connection[Any]) -> None:

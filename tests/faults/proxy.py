@@ -79,7 +79,9 @@ def at_frame(number: int, fate: Fate) -> Fault:
 
 def at_commit(fate: Fate) -> Fault:
     """Do *fate* to the next COMMIT on its way to the server."""
-    return _once(lambda frame: frame.kind == b"Q" and frame.content == b"COMMIT\0", fate)
+    # By the simple protocol, or parsed under no name by the extended one.
+    commits = ((b"Q", b"COMMIT\0"), (b"P", b"\0COMMIT\0\0\0"))
+    return _once(lambda frame: (frame.kind, frame.content) in commits, fate)
 
 
 def at_commit_reply(fate: Fate) -> Fault:

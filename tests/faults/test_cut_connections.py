@@ -61,7 +61,7 @@ def test_a_commit_that_never_arrives_stores_nothing_and_the_resend_is_processed(
             letter = receiver.letter()
             proxy.arm(at_commit(fate))
             answer = await receiver.attempt(letter)
-            assert [frame.content for frame in proxy.done] == [b"COMMIT\0"]
+            assert [b"COMMIT\0" in frame.content for frame in proxy.done] == [True]
             assert (answer.status, answer.outcome) == (503, "unavailable")
             with psycopg.connect(bench.dsn) as connection:
                 await_no_transaction(connection)

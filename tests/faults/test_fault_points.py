@@ -119,7 +119,7 @@ def test_no_step_of_a_receive_plan_is_without_a_point(bench: Bench) -> None:
         "record_one.begin",
         "record_one.record_event",
         "record_one.run",
-        "record_one.mark_processed",
+        "record_one.seal_effect",
         "record_one.find_event",
         "record_one.record_conflict",
         "record_one.insert_review",

@@ -31,7 +31,7 @@ SERVER_SESSIONS = """
 SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
     AND backend_type = 'client backend'
 """
-#: What a transaction may have set, by `begin` and `open_claimed`; each must be as the server has it once it is over.
+#: What our own statements set within a transaction; each must be as the server has it once it is over.
 SET_LOCALLY = (
     "lock_timeout",
     "statement_timeout",

@@ -14,8 +14,8 @@ from webhook_inbox.protocol.work import Subject, run_handlers
 
 def record_first(item: Item, to: Recording) -> Plan[EventResult]:
     """Do as ``record_one``, but with a commit where none belongs."""
-    before = yield to.begin
-    recorded = yield to.record(item.arrival, lock_timeout=before[0], open_=False)
+    yield to.begin
+    recorded = yield to.record(item.arrival, effect=False)
     yield Commit()
     if recorded is None:
         return (yield from record_one(item, to))
