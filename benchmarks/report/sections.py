@@ -139,15 +139,15 @@ than the effect: a crash between the two does the effect again. Here event, effe
     Section(
         suite="scaling",
         heading="More workers, and events that fail",
-        text="""The same events and handler. Several worker processes share one backlog; on a machine whose processors are
-busy they share those too. Of the events that fail, each is tried again later; the rate is that of the others.""",
+        text="""The same events and handler. Several worker processes share one backlog; on a machine whose
+processors are busy they share those too. Of the events that fail, each is tried again later; the rate is that of the others.""",
         parts=(Part(headline="per second", ratio="of one worker, async def", columns=_DRAIN_COLUMNS),),
     ),
     Section(
         suite="overhead",
         heading="What a queue costs by itself",
-        text="""Handlers that do nothing but tell that they ran. This is what most published figures show; a handler that writes
-pays the commits above.""",
+        text="""Handlers that do nothing but tell that they ran. This is what most published figures show; a handler
+that writes pays the commits above.""",
         parts=(
             Part(
                 headline="per second",
