@@ -53,7 +53,7 @@ UNLIKE_OFFICIAL = {
     "paddle/unknown-key-h2": "the library raises ValueError; another version beside h1 is passed over",
     "shopify/missing-topic": "authentic, so it is believed, and quarantined for want of a type",
     "standardwebhooks/float-timestamp": "a time is whole digits: the text that was signed, not a number near it",
-    "standardwebhooks/malformed-signature-double-space": "the library raises ValueError; between two blanks is no entry",
+    "standardwebhooks/malformed-signature-double-space": "the library raises ValueError; between blanks is no entry",
     "stripe/future-1h": "the library bounds the past alone",
     "stripe/non-utf8-body": "the library raises UnicodeDecodeError; the bytes were signed, so they are kept",
 }
