@@ -140,7 +140,8 @@ than the effect: a crash between the two does the effect again. Here event, effe
         suite="scaling",
         heading="More workers, and events that fail",
         text="""The same events and handler. Several worker processes share one backlog; on a machine whose
-processors are busy they share those too. Of the events that fail, each is tried again later; the rate is that of the others.""",
+processors are busy they share those too. Of the events that fail, each is tried again later; the rate is that of the
+others.""",
         parts=(Part(headline="per second", ratio="of one worker, async def", columns=_DRAIN_COLUMNS),),
     ),
     Section(
