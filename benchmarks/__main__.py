@@ -33,7 +33,7 @@ def main() -> int:
 
 
 def _measure(given: argparse.Namespace) -> int:
-    chosen = choose([_suite(name) for name in given.suites or SUITES], given.only)
+    chosen = choose([load_suite(name) for name in given.suites or SUITES], given.only)
     failures = []
     with serve() as server:
         description = describe(server)
@@ -72,7 +72,8 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
-def _suite(name: str) -> Suite:
+def load_suite(name: str) -> Suite:
+    """Give the suite of that name, from the folder of that name."""
     if name not in SUITES:
         raise BenchmarkError(f"there is no suite {name}; there is {', '.join(SUITES)}")
     suite: Suite = importlib.import_module(f"benchmarks.{name}.suite").SUITE
