@@ -24,7 +24,8 @@ _QUEUED = next(each for each in RECEIVERS if each.name == "queued")
 
 
 def _claims(name: str, table: Table) -> Subject:
-    state = "an hour-old open transaction" if table.held else f"{table.rows:,} processed events"
+    held = f"a transaction that was open while {claims.HOUR_EVENTS:,} were processed"
+    state = held if table.held else f"{table.rows:,} processed events"
     return Subject(
         name=f"claims_{name}",
         group="claims",

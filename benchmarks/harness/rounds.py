@@ -26,12 +26,21 @@ class Outcome:
     failures: list[str] = field(default_factory=list)
 
 
-def choose(suite: Suite, only: Sequence[str]) -> list[Subject]:
-    """Give the subjects that *only* names, by name or group; all of them where it is empty."""
-    names = {each.name for each in suite.subjects} | {each.group for each in suite.subjects}
-    if unknown := [each for each in only if each not in names]:
-        raise BenchmarkError(f"{suite.name} has no {', '.join(unknown)}; it has {', '.join(sorted(names))}")
-    return [each for each in suite.subjects if not only or each.name in only or each.group in only]
+def choose(suites: Sequence[Suite], only: Sequence[str]) -> list[tuple[Suite, list[Subject]]]:
+    """
+    Give each suite with its subjects that *only* names, by name or group; all of them where it is empty.
+
+    Raises:
+        BenchmarkError: No suite has what *only* names.
+    """
+    known = {name for suite in suites for each in suite.subjects for name in (each.name, each.group)}
+    if unknown := [each for each in only if each not in known]:
+        raise BenchmarkError(f"there is no {', '.join(unknown)}; there is {', '.join(sorted(known))}")
+    chosen = [
+        (suite, [each for each in suite.subjects if not only or each.name in only or each.group in only])
+        for suite in suites
+    ]
+    return [(suite, subjects) for suite, subjects in chosen if subjects]
 
 
 def measure(suite: Suite, subjects: Sequence[Subject], bench: Bench, *, rounds: int) -> Outcome:

@@ -28,7 +28,7 @@ from benchmarks.process.peers_install import python_with_oban
 SETUP_SECONDS_MAX = 180.0
 #: A run in which nothing happens for so long is over.
 STALL_SECONDS_MAX = 30.0
-_POLL_SECONDS = 0.05
+_POLL_SECONDS = 0.1
 _LEDGER = (
     "SELECT count(*), count(DISTINCT event_id), extract(epoch FROM max(at) - min(at))::float8 FROM ledger"
 )
@@ -172,7 +172,7 @@ def _watch(
                 raise BenchmarkError(f"{seen} of {expected} were done, then nothing: {_said(workers)}")
             for worker in workers:
                 worker.check()
-            time.sleep(_POLL_SECONDS if contender.business else _POLL_SECONDS / 10)
+            time.sleep(_POLL_SECONDS if contender.business else _POLL_SECONDS / 20)
 
 
 def _said(workers: list[Program]) -> str:

@@ -25,6 +25,7 @@ from benchmarks.receive.receivers import Receiver
 
 WARM_UP_SECONDS = 1.0
 HEADROOM = 1.6  # a warm server is faster than one that warms up
+PACED_SECONDS_MAX = 3.0
 SPARE = 0.7  # a receiver is asked for at most this part of what it can do: beyond, latency measures the queue
 _WARM_UP_REQUESTS = 30_000
 _WARM_UP_BYTES_MAX = 256 << 20
@@ -121,7 +122,7 @@ def measure(receiver: Receiver, traffic: Traffic, bench: Bench) -> Figures:
             }
             for rate in traffic.rates:
                 if rate <= answers.per_second * SPARE:
-                    figures |= load.paced(rate, bench.seconds)
+                    figures |= load.paced(rate, min(bench.seconds, PACED_SECONDS_MAX))
             figures["memory_mb"] = running.memory_mb()
             running.check()
         if receiver.count is not None:

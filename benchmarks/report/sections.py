@@ -83,6 +83,12 @@ def _colour(subject: Measured) -> str:
     return subject.group if subject.group in ("peers", "limits") else "ours"
 
 
+_DRAIN_COLUMNS = (
+    ("cpu_us", "the worker's CPU µs"),
+    ("server_cpu_us", "PostgreSQL's CPU µs"),
+    ("wal_bytes", "write-ahead log, bytes"),
+)
+
 SECTIONS = (
     Section(
         suite="receive",
@@ -125,12 +131,30 @@ than the effect: a crash between the two does the effect again. Here event, effe
             Part(
                 headline="per second",
                 ratio="of PgQueuer",
-                columns=(
-                    ("cpu_us", "the worker's CPU µs"),
-                    ("server_cpu_us", "PostgreSQL's CPU µs"),
-                    ("wal_bytes", "write-ahead log, bytes"),
-                ),
+                columns=_DRAIN_COLUMNS,
                 plots=(Plot(file="process", title="Effects committed", draw=_rate_bars()),),
+            ),
+        ),
+    ),
+    Section(
+        suite="scaling",
+        heading="More workers, and events that fail",
+        text="""The same events and handler. Several worker processes share one backlog; on a machine whose
+processors are busy they share those too. Of the events that fail, each is tried again later; the rate is that of the
+others.""",
+        parts=(Part(headline="per second", ratio="of one worker, async def", columns=_DRAIN_COLUMNS),),
+    ),
+    Section(
+        suite="overhead",
+        heading="What a queue costs by itself",
+        text="""Handlers that do nothing but tell that they ran. This is what most published figures show; a handler
+that writes pays the commits above.""",
+        parts=(
+            Part(
+                headline="per second",
+                ratio="of PgQueuer",
+                columns=_DRAIN_COLUMNS,
+                plots=(Plot(file="overhead", title="Handlers that do nothing", draw=_rate_bars()),),
             ),
         ),
     ),

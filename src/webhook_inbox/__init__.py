@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from webhook_inbox._version import __version__
 
 if TYPE_CHECKING:
+    from webhook_inbox.drivers.django_database import Django
     from webhook_inbox.endpoint import Endpoint
     from webhook_inbox.inbox import Inbox
     from webhook_inbox.model.event import Event
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from webhook_inbox.protocol.tx import Tx
 
 __all__ = [
+    "Django",
     "Endpoint",
     "Event",
     "EventResult",
@@ -43,6 +45,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "drivers.django_database": ("Django",),
     "endpoint": ("Endpoint",),
     "inbox": ("Inbox",),
     "model.event": ("Event",),

@@ -48,8 +48,10 @@ class Inbox:
     Make the effect of each webhook commit once, with the event.
 
     Args:
-        database: A DSN, a ``psycopg_pool.ConnectionPool`` or an ``AsyncConnectionPool``; None takes the DSN from
-            ``WEBHOOK_INBOX_DATABASE_URL``, then ``DATABASE_URL``. Nothing connects before the first delivery.
+        database: A DSN; a ``psycopg_pool.ConnectionPool`` or ``AsyncConnectionPool``; a SQLAlchemy ``Engine`` or
+            ``AsyncEngine``, or a sessionmaker that is bound to one; an ``asyncpg.Pool``; or ``Django("default")``. None
+            takes the DSN from ``WEBHOOK_INBOX_DATABASE_URL``, then ``DATABASE_URL``. Nothing connects before the first
+            delivery.
         schema: Where the tables are; ``webhook-inbox migrate`` makes them.
         probe: A test seam: told every fault point of every plan and answer; see ``webhook_inbox.testing``.
         settings: Any of ``Settings``; what is not given comes from ``WEBHOOK_INBOX_<NAME>``, else its default.

@@ -58,13 +58,17 @@ def test_a_figure_that_one_run_lacks_has_no_spread() -> None:
     assert spreads([None]) == {}
 
 
-def test_only_takes_names_and_groups_and_refuses_others() -> None:
-    """A misspelled subject is no empty measurement."""
-    suite = suite_of([], a=[], b=[])
-    assert [each.name for each in choose(suite, ["b"])] == ["b"]
-    assert len(choose(suite, ["peers"])) == len(choose(suite, [])) == 2
-    with pytest.raises(BenchmarkError, match="made has no c; it has a, b, peers"):
-        choose(suite, ["c"])
+def test_only_takes_names_and_groups_of_every_suite_and_refuses_others() -> None:
+    """A misspelled subject is no empty measurement, and a suite that has none of those named is left out."""
+    suites = [suite_of([], a=[], b=[]), suite_of([], c=[])]
+    assert [[each.name for each in subjects] for _, subjects in choose(suites, ["b"])] == [["b"]]
+    assert [[each.name for each in subjects] for _, subjects in choose(suites, ["peers"])] == [
+        ["a", "b"],
+        ["c"],
+    ]
+    assert choose(suites, []) == choose(suites, ["peers"])
+    with pytest.raises(BenchmarkError, match="there is no d; there is a, b, c, peers"):
+        choose(suites, ["a", "d"])
 
 
 @pytest.mark.parametrize(

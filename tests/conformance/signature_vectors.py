@@ -29,6 +29,7 @@ class Vector:
 
     Attributes:
         valid: True: believed; False: not; None: either is defensible.
+        official: Whether the provider's own library believed it; None where none was asked.
     """
 
     id: str
@@ -37,6 +38,7 @@ class Vector:
     delivery: Delivery
     valid: bool | None
     code: str
+    official: bool | None
 
 
 def _vector(given: dict[str, Any]) -> Vector:
@@ -54,6 +56,9 @@ def _vector(given: dict[str, Any]) -> Vector:
         ),
         valid=given["expect"]["valid"],
         code=given["expect"]["code"],
+        official=given["official_check"]["verdict"].startswith("accept")
+        if "official_check" in given
+        else None,
     )
 
 

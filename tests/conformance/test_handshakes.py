@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.deliveries import NOW, delivery, verdict
-from webhook_inbox import Inbox, Outcome, Receipt
+from webhook_inbox import Inbox, Outcome, Receipt, Secret
 from webhook_inbox.model.headers import HeaderPairs, Headers
 from webhook_inbox.sources import GitHub, Identity, Meta, Slack, Source, Verified, WooCommerce, Xero, Zoom
 from webhook_inbox.testing.signing import sign_hmac
@@ -165,6 +165,10 @@ def test_zoom_s_proof_is_given_only_to_whoever_knows_the_secret() -> None:
     sent = zoom(validation("q1w2e3"))
     proof = hmac.new(ZOOM_SECRET.encode(), b"q1w2e3", hashlib.sha256).hexdigest()
     assert json.loads(answered(source, sent).body) == {"plainToken": "q1w2e3", "encryptedToken": proof}
+    alike = Zoom(
+        [Secret("fake-new-secret", label="x"), Secret(ZOOM_SECRET, label="x")], tolerance_seconds=LONG
+    )
+    assert json.loads(answered(alike, sent).body)["encryptedToken"] == proof
     for refused in (replace(sent, headers=[]), zoom(validation("q1w2e3"), "fake-other")):
         receipt = answered(source, refused)
         assert receipt.status == 400

@@ -226,7 +226,7 @@ WAYS = (
         "lease renewed",
         "one",
         ("async",),
-        ("test.pause",),
+        ("test.pause_once",),
         (PROCESSED,),
         ("renew.renew_lease", "renew.commit", "end.end_worker"),
         lease_seconds=2.0,
@@ -272,7 +272,7 @@ class Walk:
         name = f"evt_{next(self.names)}"
         for number, (event_type, state) in enumerate(zip(self.way.types, self.way.states, strict=True)):
             event = f"{name}_{number}"
-            letter = self.bench.letter(self.endpoint, event, event_type, key=name, seconds=0.9)
+            letter = self.bench.letter(self.endpoint, event, event_type, key=name, seconds=2.0)
             self.bench.receive(letter)
             self.bench.expect(letter, state, reviews=self.way.reviews)
             if self.way.crashes is not None:

@@ -6,6 +6,8 @@ import json
 
 from hypothesis import strategies as st
 
+from tests.deliveries import NOW
+
 # What HTTP servers hand on is latin-1; what a test harness or a proxy hands on may be anything.
 LATIN = st.text(st.characters(max_codepoint=255), max_size=60)
 ANYTHING = st.text(max_size=60)
@@ -104,3 +106,42 @@ HOSTILE = {
     "base64 without end": "v1," + "A" * 1_000_000,
     "folded": "t=1767225600,\r\n v1=" + "0" * 64,
 }
+
+# Changes to a good header: (where, how many characters go, what comes).
+EDITS = st.lists(
+    st.tuples(
+        st.integers(0, 120),
+        st.integers(0, 2),
+        st.sampled_from(
+            [
+                "",
+                "0",
+                "9",
+                ",",
+                "=",
+                " ",
+                "t=",
+                "v1=",
+                "v0=",
+                "v1,",
+                "a",
+                "F",
+                "+",
+                "_",
+                ".",
+                "é",
+                "\n",
+                f"t={NOW}",
+            ]
+        ),
+    ),
+    min_size=1,
+    max_size=3,
+)
+
+
+def edited(text: str, edits: list[tuple[int, int, str]]) -> str:
+    """Replace up to two characters at each place by something else."""
+    for at, length, new in edits:
+        text = text[:at] + new + text[at + length :]
+    return text

@@ -18,6 +18,7 @@ from standardwebhooks import webhooks as standard_module
 from stripe import _webhook as stripe_module
 
 from tests.deliveries import NOW, STANDARD_SECRET, STRIPE_SECRET, delivery, verdict
+from tests.property.strategies import EDITS, edited
 from webhook_inbox.sources import Rejected, StandardWebhooks, Stripe, Verified
 from webhook_inbox.testing.signing import sign_standard_webhooks, sign_stripe
 
@@ -182,45 +183,6 @@ def test_what_standard_webhooks_sends_gets_one_answer(body: bytes, event_id: str
     entry = standardwebhooks.Webhook(STANDARD_SECRET).sign(event_id, at, body.decode())
     ours = ours_standard(event_id, str(timestamp), entry, body)
     assert isinstance(ours, Verified) == standard_says(event_id, str(timestamp), entry, body)
-
-
-EDITS = st.lists(
-    st.tuples(
-        st.integers(0, 120),
-        st.integers(0, 2),
-        st.sampled_from(
-            [
-                "",
-                "0",
-                "9",
-                ",",
-                "=",
-                " ",
-                "t=",
-                "v1=",
-                "v0=",
-                "v1,",
-                "a",
-                "F",
-                "+",
-                "_",
-                ".",
-                "é",
-                "\n",
-                f"t={NOW}",
-            ]
-        ),
-    ),
-    min_size=1,
-    max_size=3,
-)
-
-
-def edited(text: str, edits: list[tuple[int, int, str]]) -> str:
-    """Replace up to two characters at each place by something else."""
-    for at, length, new in edits:
-        text = text[:at] + new + text[at + length :]
-    return text
 
 
 def stripe_difference_is_listed(header: str) -> bool:

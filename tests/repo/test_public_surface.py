@@ -13,6 +13,7 @@ from webhook_inbox import sources
 
 NAMES = {
     "webhook_inbox": [
+        "Django",
         "Endpoint",
         "Event",
         "EventResult",

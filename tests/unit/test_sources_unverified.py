@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from tests.deliveries import NOW, PAYLOADS, STANDARD_SECRET, STRIPE_SECRET, delivery, verdict
+from tests.source_examples import EXAMPLES
+from webhook_inbox.model.delivery import Delivery
+from webhook_inbox.model.headers import Headers
 from webhook_inbox.sources import Hmac, Rejected, Source, StandardWebhooks, Stripe, Verified
 from webhook_inbox.sources.identity import Reader
 from webhook_inbox.testing.signing import sign_hmac, sign_standard_webhooks, sign_stripe
+from webhook_inbox.testing.source_conformance import Example
 
 KEY = "fake-hmac-key"
+# Their signatures stand inside the body, so that it must be read before it can be believed.
+SIGNED_INSIDE = {"adyen", "adyen, platform", "mailgun"}
+PROVIDERS = [
+    pytest.param(each, each.delivery, id=name) for name, each in EXAMPLES.items() if name not in SIGNED_INSIDE
+]
 SOURCES: dict[str, Source] = {
     "stripe": Stripe(STRIPE_SECRET),
     "standard-webhooks": StandardWebhooks(STANDARD_SECRET),
@@ -51,6 +61,19 @@ def test_an_unverified_body_is_not_parsed(source: Source) -> None:
     """P-RAW, C18: whatever a stranger nests, it is hashed at most."""
     for headers in ([], signed(b"another body")):
         assert isinstance(verdict(source, delivery(DEEP, headers)), Rejected)
+
+
+@pytest.mark.parametrize(("example", "good"), PROVIDERS)
+def test_no_provider_s_body_is_parsed_before_it_is_believed(example: Example, good: Delivery) -> None:
+    """P-RAW, C18: a stranger's nesting is hashed at most; nor is it read to find out whether it is a handshake."""
+    for sent in (
+        replace(good, body=DEEP),
+        replace(good, headers=Headers()),
+        replace(good, body=DEEP, headers=Headers()),
+    ):
+        if example.covers_body or not sent.headers:
+            assert isinstance(example.verdict(sent), Rejected)
+        example.make([example.secret]).greet(sent)
 
 
 @pytest.mark.parametrize("name", ["stripe", "standard-webhooks", "hmac"])

@@ -52,6 +52,14 @@ class AsyncpgLender:
         self._pool = pool
         self._settings = settings
 
+    def dsn(self) -> str | None:
+        """Give what the pool connects to; None where libpq cannot be told, or asyncpg no longer says."""
+        arguments = getattr(self._pool, "_connect_args", ())
+        parts: object = getattr(self._pool, "_connect_kwargs", None)
+        if not isinstance(parts, Mapping):
+            return None
+        return dsn_of_parts(arguments[0] if arguments else None, parts)
+
     def lend(self) -> Doing[Loan]:
         """Lend a free connection; see ``Lender.lend``."""
         try:
@@ -71,12 +79,3 @@ class AsyncpgLender:
     def close(self) -> Doing[None]:
         """Close nothing: the pool is the user's."""
         yield from ()
-
-
-def dsn_of_pool(pool: Any) -> str | None:  # noqa: ANN401 - asyncpg has no types
-    """Give what *pool* connects to; None where libpq cannot be told, or asyncpg no longer says."""
-    arguments = getattr(pool, "_connect_args", ())
-    parts: object = getattr(pool, "_connect_kwargs", None)
-    if not isinstance(parts, Mapping):
-        return None
-    return dsn_of_parts(arguments[0] if arguments else None, parts)

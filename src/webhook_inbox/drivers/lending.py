@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -96,12 +97,19 @@ class ThreadDriver(_Lending):
 
 
 class LoopDriver(_Lending):
-    """Run plans on the event loop; see ``AsyncDriver``."""
+    """
+    Run plans on the event loop; see ``AsyncDriver``.
+
+    Attributes:
+        loop: The one on which a plan has run last; None before the first.
+    """
 
     _loop = True
+    loop: asyncio.AbstractEventLoop | None = None
 
     async def run(self, plan: Callable[[], Plan[T]]) -> T:
         """Run a fresh plan to its end; see ``Driver.run``."""
+        self.loop = asyncio.get_running_loop()
         return await on_loop(self._run(plan, _nothing))
 
     async def close(self) -> None:

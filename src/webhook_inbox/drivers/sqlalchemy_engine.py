@@ -145,7 +145,6 @@ class SqlAlchemyLender:
         size = getattr(self.engine.pool, "size", None)
         return int(size()) if callable(size) else None
 
-    @property
     def dsn(self) -> str | None:
         """Give what the engine's URL says; its ``connect_args``, ``creator`` and listeners are not to be seen there."""
         engine = _sync(self.engine)

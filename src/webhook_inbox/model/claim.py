@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -56,7 +57,7 @@ class Claim:
             received_at=instant(row[10]),
             attempt=row[11],
             body=bytes(row[15]) if row[15] is not None else b"",
-            headers=Headers((name, value) for name, value in row[16] or ()),
+            headers=Headers((name, value) for name, value in json.loads(row[16] or "[]")),
         )
         return cls(
             id=row[0],

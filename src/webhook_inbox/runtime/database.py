@@ -3,24 +3,36 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import Conninfo
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
+from webhook_inbox.drivers.django_database import Django
 from webhook_inbox.drivers.driver import AsyncDriver, Driver
+from webhook_inbox.drivers.lending import LoopDriver, ThreadDriver
 from webhook_inbox.drivers.psycopg_async import AsyncPsycopgDriver
 from webhook_inbox.drivers.psycopg_settings import libpq_dsn
 from webhook_inbox.drivers.psycopg_sync import PsycopgDriver
 from webhook_inbox.errors import ConfigurationError
 from webhook_inbox.model.settings import Settings
 from webhook_inbox.protocol.probe import Probe, no_probe
+from webhook_inbox.runtime.own import OverLoop, OwnDriver
+from webhook_inbox.runtime.worlds import AsyncpgPool, world_of
 
-Database: TypeAlias = str | ConnectionPool[Any] | AsyncConnectionPool[Any]
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
+    from sqlalchemy.ext.asyncio import AsyncEngine, async_sessionmaker
+    from sqlalchemy.orm import sessionmaker
+
+Database: TypeAlias = (
+    "str | ConnectionPool[Any] | AsyncConnectionPool[Any] | Django | AsyncpgPool"
+    " | Engine | AsyncEngine | sessionmaker[Any] | async_sessionmaker[Any]"
+)
 VARIABLES = ("WEBHOOK_INBOX_DATABASE_URL", "DATABASE_URL")
 
 
@@ -30,18 +42,33 @@ class Drivers:
     Hold the drivers for one database.
 
     Attributes:
-        dsn: For sessions of our own beside the pool: the heartbeat's and the listener's.
+        find_dsn: Gives the DSN for sessions of our own beside the pool, the heartbeat's and the listener's; None where
+            it cannot be told.
         threads: For ``def`` handlers and synchronous callers, or None.
         loops: For ``async def`` handlers, or None.
         connections_max: Of the pool that the user gave; None where we make one.
         probe: Told the fault points of every plan, those of our own sessions too.
     """
 
-    dsn: str
+    find_dsn: Callable[[], str | None]
     threads: Driver | None
     loops: AsyncDriver | None
     connections_max: int | None = None
     probe: Probe = no_probe
+
+    def own(self, settings: Settings) -> Driver:
+        """Make a driver with one connection that nobody else uses, whatever pool the user gave; see ``OwnDriver``."""
+        dsn = self.find_dsn()
+        alone = settings.with_overrides({"connections_max": 1})
+        own = None if dsn is None else PsycopgDriver(dsn, settings=alone, probe=self.probe)
+        if isinstance(self.threads, ThreadDriver):
+            return OwnDriver(own, self.threads)
+        if isinstance(self.loops, LoopDriver):
+            loops = self.loops
+            return OwnDriver(own, OverLoop(loops, lambda: loops.loop))
+        if own is None:
+            raise ConfigurationError("the database given serves neither threads nor event loops")
+        return own
 
 
 def drivers_for(database: Database | None, *, settings: Settings, probe: Probe) -> Drivers:
@@ -56,32 +83,47 @@ def drivers_for(database: Database | None, *, settings: Settings, probe: Probe) 
         case str():
             dsn = libpq_dsn(given)
             return Drivers(
-                dsn=dsn,
+                find_dsn=lambda: dsn,
                 threads=PsycopgDriver(dsn, settings=settings, probe=probe),
                 loops=AsyncPsycopgDriver(dsn, settings=settings, probe=probe),
                 probe=probe,
             )
         case ConnectionPool():
+            sync_dsn = _dsn_of(given)
             return Drivers(
-                dsn=_dsn_of(given),
+                find_dsn=lambda: sync_dsn,
                 threads=PsycopgDriver(given, settings=settings, probe=probe),
                 loops=None,
                 connections_max=given.max_size,
                 probe=probe,
             )
         case AsyncConnectionPool():
+            async_dsn = _dsn_of(given)
             return Drivers(
-                dsn=_dsn_of(given),
+                find_dsn=lambda: async_dsn,
                 threads=None,
                 loops=AsyncPsycopgDriver(given, settings=settings, probe=probe),
                 connections_max=given.max_size,
                 probe=probe,
             )
         case _:
-            kind = type(given).__qualname__
-            raise ConfigurationError(
-                f"Inbox(database) is a {kind}; give a DSN, a psycopg_pool.ConnectionPool or an AsyncConnectionPool"
-            )
+            return _drivers_of_world(given, settings=settings, probe=probe)
+
+
+def _drivers_of_world(given: object, *, settings: Settings, probe: Probe) -> Drivers:
+    world = world_of(given, settings=settings, probe=probe)
+    if world is None:
+        raise ConfigurationError(
+            f"Inbox(database) is a {type(given).__qualname__}; give a DSN, a pool of psycopg_pool or asyncpg, a "
+            'SQLAlchemy engine or sessionmaker, or Django("default")'
+        )
+    return Drivers(
+        find_dsn=world.find_dsn,
+        threads=world.threads,
+        loops=world.loops,
+        connections_max=world.connections_max,
+        probe=probe,
+    )
 
 
 def _dsn_of(pool: ConnectionPool[Any] | AsyncConnectionPool[Any]) -> str:

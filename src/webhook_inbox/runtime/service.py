@@ -22,7 +22,6 @@ from typing import TypeVar
 
 from webhook_inbox.drivers.driver import Driver
 from webhook_inbox.drivers.psycopg_settings import place
-from webhook_inbox.drivers.psycopg_sync import PsycopgDriver
 from webhook_inbox.errors import ConfigurationError, InboxError
 from webhook_inbox.model.delivery import Delivery
 from webhook_inbox.model.failure import describe
@@ -133,7 +132,8 @@ class Service:
     @property
     def place(self) -> str:
         """Say which database it is, without user and password: ``the database shop at db.example:5432``."""
-        return place(self._drivers.dsn)
+        dsn = self._drivers.find_dsn()
+        return "the database of the pool given" if dsn is None else place(dsn)
 
     def require(self, handler: Handler) -> None:
         """
@@ -144,11 +144,11 @@ class Service:
         """
         if handler.kind == "async" and self._drivers.loops is None:
             raise ConfigurationError(
-                f"{handler.name} is async def, but the pool given serves threads only; write def, or give a DSN"
+                f"{handler.name} is async def, but the database given serves threads only; write def, or give a DSN"
             )
         if handler.kind == "sync" and self._drivers.threads is None:
             raise ConfigurationError(
-                f"{handler.name} is def, but the pool given serves event loops only; write async def, or give a DSN"
+                f"{handler.name} is def, but the database given serves event loops only; write async def, or give a DSN"
             )
 
     def receive_sync(self, endpoint: EndpointPlan, delivery: Delivery) -> Receipt:
@@ -219,7 +219,7 @@ class Service:
         heartbeat = self._new_heartbeat(running.worker)
         worker = Worker(flows, endpoints=endpoints, running=running, heartbeat=heartbeat, settings=settings)
         self._worker = worker
-        listener = Listener(drivers.dsn, channel_of(self._schema), self._sql, worker.wake)
+        listener = Listener(drivers.find_dsn(), channel_of(self._schema), self._sql, worker.wake)
         listening = asyncio.create_task(listener.run())
         try:
             await worker.run(stop, drain=drain)
@@ -311,11 +311,7 @@ class Service:
 
     def _private_driver(self) -> Driver:
         """Make a driver with one connection that nobody else uses, whatever pool the user gave."""
-        return PsycopgDriver(
-            self._drivers.dsn,
-            settings=self._settings.with_overrides({"connections_max": 1}),
-            probe=self._drivers.probe,
-        )
+        return self._drivers.own(self._settings)
 
     def _recorded(self) -> None:
         """Wake whoever works: this process at once, others by a notification."""

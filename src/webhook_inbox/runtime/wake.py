@@ -34,14 +34,14 @@ class Listener:
     Call *wake* for each notification, and prove that they arrive.
 
     Args:
-        dsn: Where to listen; a session of its own.
+        dsn: Where to listen; a session of its own. None: nowhere, and polling does the work alone.
         channel: See ``channel_of``.
         sql: The statements, rendered for the inbox's schema.
         wake: Called on the event loop.
     """
 
-    def __init__(self, dsn: str, channel: str, sql: Statements, wake: Callable[[], None]) -> None:
-        self._dsn = libpq_dsn(dsn)
+    def __init__(self, dsn: str | None, channel: str, sql: Statements, wake: Callable[[], None]) -> None:
+        self._dsn = "" if dsn is None else libpq_dsn(dsn)
         self._notify = sql.notify
         self._channel = channel
         self._wake = wake
@@ -50,6 +50,9 @@ class Listener:
 
     async def run(self) -> None:
         """Listen until cancelled; a session that is lost or deaf is replaced."""
+        if not self._dsn:
+            events.LISTENER_DEAF.log("no DSN to listen by")
+            return
         while True:
             try:
                 await self._listen()

@@ -20,7 +20,7 @@ from webhook_inbox.sources.identity import Reader
 from webhook_inbox.sources.naming import naming_of
 from webhook_inbox.sources.provider import Provider
 from webhook_inbox.sources.scheme import scheme_of
-from webhook_inbox.sources.source import Answer, Unreadable
+from webhook_inbox.sources.source import Answer, Unreadable, Verified
 
 _HARMLESS = re.compile(r"[!-9;-~]{1,128}")  # ASCII without blank and colon
 _RETRY_SECONDS = (5 + 20 + 60) * 60
@@ -86,8 +86,9 @@ class Zoom(Provider):
         if isinstance(values, Unreadable) or values[0] != "endpoint.url_validation":
             return None
         token = values[1]
-        if not isinstance(token, str) or not _HARMLESS.fullmatch(token):
+        signing = [each for each in secrets if isinstance(self.verify(delivery, [each]), Verified)]
+        if not signing or not isinstance(token, str) or not _HARMLESS.fullmatch(token):
             return Answer(status=400)
-        proof = hmac.digest(secrets[0].reveal().encode(), token.encode(), "sha256").hex()
+        proof = hmac.digest(signing[0].reveal().encode(), token.encode(), "sha256").hex()
         body = json.dumps({"plainToken": token, "encryptedToken": proof}, separators=(",", ":"))
         return Answer(headers=(("content-type", "application/json"),), body=body.encode())

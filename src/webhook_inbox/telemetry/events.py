@@ -276,6 +276,13 @@ COMMIT_HOOK_FAILED = LogEvent(
     meaning="A function that a handler gave to Django's ``on_commit`` raised. It runs after the commit, once at most.",
 )
 
+OWN_SESSION_REFUSED = LogEvent(
+    name="own_session_refused",
+    level=logging.WARNING,
+    text="leases and notifications: the DSN of the database given leads nowhere; they borrow its connections",
+    meaning="What the inbox was given connects by more than its DSN says (``connect_args``, a token). Nothing is lost.",
+)
+
 LISTENER_DEAF = LogEvent(
     name="listener_deaf",
     level=logging.WARNING,
@@ -318,6 +325,7 @@ LOG_EVENTS = (
     LISTENER_DEAF,
     NOT_YET,
     ORDER_KEY_FAILED,
+    OWN_SESSION_REFUSED,
     REQUEST_FAILED,
     REQUEST_REFUSED,
     RUN_FAILED,

@@ -6,7 +6,8 @@
 -- Nobody claims under a lease that has ended, whatever the claimer's own clock says: it may have been suspended.
 -- statement_timestamp(): the index ends the search at what is due, which it cannot with clock_timestamp(), a volatile function.
 -- ANY (ARRAY) and LIMIT 1: nobody knows beforehand how few rows a claim takes, and a planner that expects many reads whole tables.
--- Returns everything a run needs, times as microseconds since 1970, in order of (endpoint, available_at, id).
+-- Returns everything a run needs, times as microseconds since 1970 and JSON as text (what a connection makes of either is its owner's),
+-- in order of (endpoint, available_at, id).
 -- Indexes: inbox_due, inbox_order, inbox_order_leased. P-COUNT, P-FENCE, P-FLOW, P-CLOCK.
 WITH open AS MATERIALIZED (
     SELECT e.name, e.wanted, e.hold_seconds, timestamptz 'epoch' + e.due_since * interval '1 microsecond' AS due_since
@@ -41,8 +42,8 @@ WITH open AS MATERIALIZED (
     RETURNING i.*
 )
 SELECT c.id, c.claims, c.provider, c.endpoint, c.account, c.environment, c.event_id, c.event_type, c.origin,
-       (extract(epoch FROM c.created_at) * 1000000)::bigint, (extract(epoch FROM c.received_at) * 1000000)::bigint, c.attempts, c.crashes, c.solitary, c.order_key, b.body, b.headers,
-       (extract(epoch FROM c.available_at) * 1000000)::bigint
+       (extract(epoch FROM c.created_at) * 1000000)::bigint, (extract(epoch FROM c.received_at) * 1000000)::bigint, c.attempts, c.crashes,
+       c.solitary, c.order_key, b.body, b.headers::text, (extract(epoch FROM c.available_at) * 1000000)::bigint
 FROM claimed c
 LEFT JOIN LATERAL (
     SELECT bodies.body, bodies.headers FROM {schema}.bodies WHERE bodies.received_at = c.received_at AND bodies.id = c.id LIMIT 1
