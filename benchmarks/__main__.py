@@ -15,6 +15,8 @@ from benchmarks.harness.server import serve
 from benchmarks.harness.suite import Bench, Suite
 
 SUITES = ("limits", "receive", "process", "overhead", "scaling", "latency", "idle", "growth")
+#: What ``--quick`` leaves out unless it is named: the same programs as in others, or minutes of waiting.
+NOT_QUICK = ("overhead", "scaling", "idle")
 ROUNDS = 5
 QUICK_SECONDS = 1.0
 
@@ -33,7 +35,8 @@ def main() -> int:
 
 
 def _measure(given: argparse.Namespace) -> int:
-    chosen = choose([load_suite(name) for name in given.suites or SUITES], given.only)
+    names = given.suites or [name for name in SUITES if not (given.quick and name in NOT_QUICK)]
+    chosen = choose([load_suite(name) for name in names], given.only)
     failures = []
     with serve() as server:
         description = describe(server)

@@ -109,7 +109,11 @@ def measure(receiver: Receiver, traffic: Traffic, bench: Bench) -> Figures:
         receiver.prepare(database)
         port = free_port()
         load = _Load(traffic, folder, port)
-        environment = {"DATABASE_URL": database.dsn, "STRIPE_WEBHOOK_SECRET": SECRET}
+        environment = {
+            "DATABASE_URL": database.dsn,
+            "STRIPE_WEBHOOK_SECRET": SECRET,
+            **receiver.environment,
+        }
         with program(receiver.command(port), environment=environment) as running:
             wait_until_it_answers(running, port)
             warm_up = min(_WARM_UP_REQUESTS, _WARM_UP_BYTES_MAX // len(traffic.body(0)))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.harness.environments import peers_python, project_python
@@ -42,6 +42,7 @@ class Receiver:
         python: Gives the interpreter of the environment it lives in.
         arguments: Its command line behind the interpreter, but for the port.
         port_option: What precedes the port there.
+        environment: What it is told beside the database and the secret.
         prepare: Makes its tables.
         count: Counts its events, and raises where one is there twice or in part; None where it stores nothing.
     """
@@ -53,6 +54,7 @@ class Receiver:
     python: Callable[[], Path]
     arguments: tuple[str, ...]
     port_option: str = "--port"
+    environment: Mapping[str, str] = field(default_factory=dict)
     prepare: Callable[[Database], None] = lambda _: None
     count: Callable[[Database], int] | None = None
 
@@ -78,12 +80,12 @@ def _count_hookrelay(database: Database) -> int:
     return int(database.value("SELECT count(DISTINCT idempotency_key) FROM hookrelay_events"))
 
 
-def _migrate_with_business(database: Database) -> None:
+def _make_ours(database: Database) -> None:
     migrate(database)
     database.execute(TABLES)
 
 
-def _count_ours(database: Database) -> int:
+def _count_queued(database: Database) -> int:
     return int(
         database.value(
             "SELECT count(*) FROM webhooks.inbox JOIN webhooks.bodies USING (received_at, id) WHERE state = 'waiting'"
@@ -91,8 +93,9 @@ def _count_ours(database: Database) -> int:
     )
 
 
-def _count_ours_inline(database: Database) -> int:
-    processed, effects, booked_events = (
+def _count_run(database: Database) -> int:
+    """Count the events, those included that a hybrid endpoint leaves to a worker, if each run has its effect."""
+    processed, effects, events = (
         int(database.value(query))
         for query in (
             "SELECT count(*) FROM webhooks.inbox WHERE state = 'processed'",
@@ -100,11 +103,35 @@ def _count_ours_inline(database: Database) -> int:
             "SELECT count(DISTINCT event_id) FROM messages",
         )
     )
-    if not processed == effects == booked_events:
-        raise InvariantError(
-            f"{processed} events are processed, with {effects} effects of {booked_events} of them"
-        )
-    return processed
+    if not processed == effects == events:
+        raise InvariantError(f"{processed} events are processed, with {effects} effects of {events} of them")
+    return int(
+        database.value("SELECT count(*) FROM webhooks.inbox JOIN webhooks.bodies USING (received_at, id)")
+    )
+
+
+def _ours(
+    name: str,
+    title: str,
+    setting: str,
+    *arguments: str,
+    mode: str = "queued",
+    prepared: bool = True,
+) -> Receiver:
+    return Receiver(
+        name=name,
+        group="ours",
+        title=f"webhook-inbox, {title}",
+        setting=f"{setting}{', prepared statements' if prepared else ', the defaults'}",
+        python=project_python,
+        arguments=arguments,
+        environment={
+            "BENCHMARK_MODE": mode,
+            "WEBHOOK_INBOX_PREPARED_STATEMENTS": str(prepared).lower(),
+        },
+        prepare=_make_ours,
+        count=_count_queued if mode == "queued" else _count_run,
+    )
 
 
 RECEIVERS = (
@@ -124,55 +151,42 @@ RECEIVERS = (
         python=project_python,
         arguments=(*_GRANIAN, _app("http_limit")),
     ),
-    Receiver(
-        name="queued",
-        group="ours",
-        title="webhook-inbox, queued",
-        setting="uvicorn, one process, uvloop and httptools, prepared statements",
-        python=project_python,
-        arguments=(*_UVICORN, _app("ours")),
-        prepare=migrate,
-        count=_count_ours,
+    _ours("queued", "queued", "uvicorn, one process", *_UVICORN, _app("ours")),
+    _ours(
+        "queued_default", "queued, defaults", "uvicorn, one process", *_UVICORN, _app("ours"), prepared=False
     ),
-    Receiver(
-        name="queued_serve",
-        group="ours",
-        title="webhook-inbox, queued, serve",
-        setting="`webhook-inbox serve`: uvicorn with a guard before each request's head, prepared statements",
-        python=project_python,
-        arguments=(*_SERVE, "benchmarks.receive.apps.ours:inbox"),
-        prepare=migrate,
-        count=_count_ours,
+    _ours(
+        "queued_serve",
+        "queued, serve",
+        "`webhook-inbox serve`: uvicorn with a guard before each request's head",
+        *_SERVE,
+        "benchmarks.receive.apps.ours:inbox",
     ),
-    Receiver(
-        name="queued_granian",
-        group="ours",
-        title="webhook-inbox, queued, granian",
-        setting="granian, ASGI, one worker, prepared statements",
-        python=project_python,
-        arguments=(*_GRANIAN, _app("ours")),
-        prepare=migrate,
-        count=_count_ours,
+    _ours("queued_granian", "queued, granian", "granian, ASGI, one worker", *_GRANIAN, _app("ours")),
+    _ours(
+        "queued_two",
+        "queued, 2 processes",
+        "uvicorn, two processes",
+        *_UVICORN,
+        "--workers",
+        "2",
+        _app("ours"),
     ),
-    Receiver(
-        name="queued_two",
-        group="ours",
-        title="webhook-inbox, queued, 2 processes",
-        setting="uvicorn, two processes, prepared statements",
-        python=project_python,
-        arguments=(*_UVICORN, "--workers", "2", _app("ours")),
-        prepare=migrate,
-        count=_count_ours,
+    _ours(
+        "inline",
+        "inline, with effect",
+        "uvicorn, one process; the three statements are committed before the 200",
+        *_UVICORN,
+        _app("ours"),
+        mode="inline",
     ),
-    Receiver(
-        name="inline",
-        group="ours",
-        title="webhook-inbox, inline, with effect",
-        setting="uvicorn, one process, async handler; its three statements are committed before the 200",
-        python=project_python,
-        arguments=(*_UVICORN, _app("ours_inline")),
-        prepare=_migrate_with_business,
-        count=_count_ours_inline,
+    _ours(
+        "hybrid",
+        "hybrid, with effect",
+        "uvicorn, one process; recorded, then the three statements in the request",
+        *_UVICORN,
+        _app("ours"),
+        mode="hybrid",
     ),
     Receiver(
         name="fastapi_async",

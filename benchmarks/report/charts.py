@@ -71,7 +71,9 @@ def bars(title: str, unit: str, rows: Sequence[Bar]) -> str:
         body += [
             _label(row.label, row.group, y),
             f'<rect class="{row.group}" x="{LABELS}" y="{y + 4}" width="{end - LABELS:.1f}" height="{ROW - 10}"/>',
-            f'<path class="spread" d="M{least:.1f} {y + 12}H{most:.1f}M{least:.1f} {y + 9}v6M{most:.1f} {y + 9}v6"/>',
+            f'<path class="spread" d="M{least:.1f} {y + 12}H{most:.1f}M{least:.1f} {y + 9}v6M{most:.1f} {y + 9}v6"/>'
+            if least < most
+            else "",
             f'<text x="{max(end, most) + 8:.1f}" y="{y + 16}">{number(row.spread.median)}</text>',
         ]
     ticks = [(scale(value), number(value)) for value in _ticks(top)]
