@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 Runtime: TypeAlias = Literal["project", "python", "node"]
@@ -63,13 +63,18 @@ def ours(name: str, title: str, settings: Mapping[str, int | str]) -> Contender:
 
 
 OURS = (
-    ours("ours-async", "webhook-inbox, async def", {"shape": "async"}),
-    ours("ours-sync", "webhook-inbox, def", {"shape": "sync"}),
+    ours("ours-async", "webhook-inbox, async def", {"shape": "async", "prepared_statements": "true"}),
+    ours("ours-sync", "webhook-inbox, def", {"shape": "sync", "prepared_statements": "true"}),
+    ours("ours-asyncpg", "webhook-inbox, asyncpg", {"shape": "asyncpg", "concurrency_max": 4}),
     ours(
         "ours-set",
         "webhook-inbox, set-based",
-        {"shape": "set", "concurrency_max": 1, "batch_events_max": 100},
+        {"shape": "set", "prepared_statements": "true", "concurrency_max": 1, "batch_events_max": 100},
     ),
+)
+#: The same as the first, in the same rounds, with one event in a hundred that always fails.
+FAILING = replace(
+    OURS[0], name="ours-failing", title="webhook-inbox, async def, 1 in 100 fails", failing_one_in=100
 )
 PEERS = (
     Contender(
@@ -77,7 +82,7 @@ PEERS = (
         title="PgQueuer",
         program="pgqueuer",
         distribution="pgqueuer",
-        settings={"batch": 25, "pool": 16},
+        settings={"batch": 50, "pool": 8},
         source="docs/guides/performance-tuning.md: a larger batch_size for short jobs, autovacuum set, asyncpg, uvloop",
     ),
     Contender(
@@ -149,7 +154,7 @@ PEERS = (
         program="graphile_worker",
         distribution="graphile-worker",
         runtime="node",
-        settings={"concurrency": 24, "queue": 500, "delay": 0},
+        settings={"concurrency": 24, "queue": 500, "delay": 25},
         source="worker.graphile.org/docs/performance: local queue, completion in batches",
     ),
     Contender(
@@ -158,7 +163,7 @@ PEERS = (
         program="pg_boss",
         distribution="pg-boss",
         runtime="node",
-        settings={"batch": 100, "concurrency": 2, "pool": 16, "transactional": 0},
+        settings={"batch": 100, "concurrency": 2, "pool": 8, "transactional": 0},
         source="docs/api/workers.md: batchSize, localConcurrency, burstWhenBatchFull, perJobResults",
     ),
     Contender(
@@ -171,4 +176,4 @@ PEERS = (
         source="docs/api/workers.md: transactional; one transaction a batch, in which one failing job fails all",
     ),
 )
-CONTENDERS = (*OURS, *PEERS)
+CONTENDERS = (*OURS, FAILING, *PEERS)

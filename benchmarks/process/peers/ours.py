@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import sys
 import time
 from http import HTTPStatus
 from typing import Any
 
+import asyncpg
 import psycopg
+import uvloop
 
 from benchmarks.harness.events import EVENT_TYPE, SECRET, event_body, signature
 from benchmarks.process.business import (
+    NUMBERED,
     PERCENT,
     PERCENT_SET,
     TABLES,
@@ -27,27 +31,28 @@ from webhook_inbox.drivers.psycopg_sync import PsycopgDriver
 from webhook_inbox.endpoint import Endpoint
 from webhook_inbox.model.settings import Settings
 from webhook_inbox.protocol.migrate import DEFAULT_SCHEMA, migrate
+from webhook_inbox.runtime.database import Database
 from webhook_inbox.sources import Stripe
 
 SHAPE_VARIABLE = "BENCHMARK_SHAPE"
 #: One event in this many fails, always; 0: none does.
 FAILING_VARIABLE = "BENCHMARK_FAILING_ONE_IN"
 RECEIVING = 32
-_FAILING_ONE_IN = int(os.environ.get(FAILING_VARIABLE, "0"))
 _BUSINESS = does_business()
 _tally = Tally()
 
 
-def make_inbox(dsn: str | None = None) -> Inbox:
+def make_inbox(database: Database | None = None) -> Inbox:
     """Make the inbox with the one endpoint that all events are for."""
-    made = Inbox(dsn)
+    made = Inbox(database)
     _HANDLERS[os.environ.get(SHAPE_VARIABLE, "async")](made.endpoint("stripe", Stripe(SECRET)))
     return made
 
 
 def _check(event: Event) -> Booking:
     booking = Booking.of(event.payload)
-    if _FAILING_ONE_IN and int(booking.event_id[4:]) % _FAILING_ONE_IN == 0:
+    failing_one_in = int(os.environ.get(FAILING_VARIABLE, "0"))
+    if failing_one_in and int(booking.event_id[4:]) % failing_one_in == 0:
         raise ValueError("this event always fails")
     return booking
 
@@ -86,7 +91,18 @@ def _set(endpoint: Endpoint) -> None:
             await tx.conn.execute(statement, params)
 
 
-_HANDLERS = {"async": _async, "sync": _sync, "set": _set}
+def _asyncpg(endpoint: Endpoint) -> None:
+    @endpoint.on(EVENT_TYPE)
+    async def book(tx: Tx[Any], event: Event) -> None:
+        booking = _check(event)
+        if not _BUSINESS:
+            _tally.count()
+            return
+        for statement, params in zip(NUMBERED, booking.params, strict=True):
+            await tx.conn.execute(statement, *params)
+
+
+_HANDLERS = {"async": _async, "sync": _sync, "set": _set, "asyncpg": _asyncpg}
 
 
 async def _setup(dsn: str, count: int) -> None:
@@ -109,20 +125,22 @@ async def _setup(dsn: str, count: int) -> None:
 
 
 def _work(dsn: str, settings: dict[str, Any]) -> None:
-    """Become the worker; a setting is the inbox's own, but for ``shape`` and ``failing_one_in``."""
+    """Be the worker; a setting is the inbox's own, but for ``shape`` and ``failing_one_in``."""
     own = {"shape": SHAPE_VARIABLE, "failing_one_in": FAILING_VARIABLE}
     chosen = {own.get(name, f"WEBHOOK_INBOX_{name.upper()}"): str(value) for name, value in settings.items()}
-    environment = {**os.environ, **chosen, "WEBHOOK_INBOX_DATABASE_URL": dsn}
-    command = [
-        sys.executable,
-        "-m",
-        "webhook_inbox",
-        "worker",
-        f"{__spec__.name}:inbox",
-        "--log-level",
-        "error",
-    ]
-    os.execve(sys.executable, command, environment)  # noqa: S606 - our own interpreter
+    os.environ.update(chosen, WEBHOOK_INBOX_DATABASE_URL=dsn)
+    if settings["shape"] == "asyncpg":
+        uvloop.run(_work_on_asyncpg(dsn, Settings.from_environment().connections_max))
+        return
+    command = ["-m", "webhook_inbox", "worker", f"{__spec__.name}:inbox", "--log-level", "error"]
+    os.execv(sys.executable, [sys.executable, *command])  # noqa: S606 - our own interpreter
+
+
+async def _work_on_asyncpg(dsn: str, connections: int) -> None:
+    """Work in a program of the user's own, which has a pool and a loop already."""
+    logging.basicConfig(level=logging.ERROR)
+    async with asyncpg.create_pool(dsn, min_size=connections, max_size=connections) as pool:
+        await make_inbox(pool).work()
 
 
 if __name__ == "__main__":
