@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from benchmarks.growth import claims, storage
+from benchmarks.growth import claims, memory, storage
 from benchmarks.growth.claims import Table
 from benchmarks.harness.events import sized_body
 from benchmarks.harness.suite import Subject, Suite
@@ -65,6 +65,15 @@ SUITE = Suite(
         *(_claims(name, table) for name, table in TABLES.items()),
         *map(_connections, CONNECTIONS),
         *(_body(name, size) for name, size in BODIES.items()),
+        Subject(
+            name="memory",
+            group="memory",
+            title="one process of each kind",
+            setting=f"`webhook-inbox serve` that waits; `webhook-inbox worker` after {memory.EVENTS:,} events",
+            measure=memory.measure,
+            headline="receiver_mb",
+            reference="memory",
+        ),
         Subject(
             name="event_stored",
             group="storage",

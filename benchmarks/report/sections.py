@@ -247,6 +247,11 @@ they have aged out.""",
                 ),
             ),
             Part(
+                headline="receiver, MB",
+                groups=("memory",),
+                columns=(("worker_mb", "worker, MB"),),
+            ),
+            Part(
                 headline="write-ahead log, bytes",
                 groups=("storage",),
                 ratio="of the bytes alone",

@@ -10,6 +10,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from benchmarks.harness.figures import Spread
+from benchmarks.harness.results import merge
 from benchmarks.report.charts import Bar, Range, bars, ranges
 from benchmarks.report.data import Results
 from benchmarks.report.page import PAGE, render
@@ -85,3 +86,13 @@ def test_a_page_without_results_is_a_page(tmp_path: Path, rates: dict[str, list[
     page = render(results(tmp_path / "r.json", **rates))
     assert "the queued" not in page[PAGE.as_posix()]
     assert len(page) == 1
+
+
+def test_results_of_other_suites_stay(tmp_path: Path) -> None:
+    """One suite can be measured again alone; what was measured with another commit says so."""
+    file = tmp_path / "r.json"
+    merge(file, {"commit": "old"}, {"limits": {"subjects": 1}, "receive": {"subjects": 2}})
+    merge(file, {"commit": "new"}, {"receive": {"subjects": 3}})
+    suites = json.loads(file.read_text())["suites"]
+    assert suites["limits"] == {"subjects": 1, "commit": "old"}
+    assert suites["receive"] == {"subjects": 3, "commit": "new"}
