@@ -6,6 +6,7 @@ import random
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -175,26 +176,18 @@ def _signer(
         )
     if source in TYPE_IN_HEADER and not event_type:
         raise ConfigurationError(f"{source} sends the type of an event in a header: give --type")
+    draft = Draft(body=b"", secret=secret, event_id="", event_type=event_type, timestamp=0, url=url)
 
     def sign(payload: Payload, timestamp: int) -> Signed:
-        return SIGNERS[source](
-            Draft(
-                body=payload.body,
-                secret=secret,
-                event_id=payload.signed_id,
-                event_type=event_type,
-                timestamp=timestamp,
-                url=url,
-            )
-        )
+        filled = replace(draft, body=payload.body, event_id=payload.signed_id, timestamp=timestamp)
+        return SIGNERS[source](filled)
 
     for payload in payloads:
         try:
             sign(payload, 0)
-        except (ValueError, TypeError, KeyError, AttributeError):
-            raise ConfigurationError(
-                f"the secret, or {payload.file}, has not the form that {source}'s have"
-            ) from None
+        except (ValueError, TypeError, LookupError, AttributeError):
+            wrong = f"the secret, or {payload.file}, has not the form that {source}'s have"
+            raise ConfigurationError(wrong) from None
     return sign
 
 

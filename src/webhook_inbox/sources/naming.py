@@ -97,14 +97,7 @@ def naming_of(
     id_places = [id_place_of(each, setting="Hmac(event_id=...)") for each in ids]
     type_place = member_or_header_of(event_type, setting="Hmac(event_type=...)")
     account_place = member_of(account, setting="Hmac(account=...)") if account else None
-    array = place_of(items, setting="Hmac(items=...)") if items else None
-    if array is not None and not isinstance(array, BodyPlace):
-        raise ConfigurationError("Hmac(items=...) must name an array of the body: '$' or '$.events'")
     id_in_body = not any(isinstance(place, HeaderPlace) for place in id_places)
-    if array is not None and not id_in_body:
-        raise ConfigurationError(
-            "Hmac(event_id=...) must be a member of the item: all items share the headers"
-        )
     fields = Fields(
         (
             type_place,
@@ -122,10 +115,21 @@ def naming_of(
             event_type=str(type_place),
             account=str(account_place or ""),
         ),
-        items=array,
+        items=_array_of(items, id_in_body=id_in_body) if items else None,
         id_in_body=id_in_body,
         environment=environments or environment_of,
     )
+
+
+def _array_of(items: str, *, id_in_body: bool) -> BodyPlace:
+    array = place_of(items, setting="Hmac(items=...)")
+    if not isinstance(array, BodyPlace):
+        raise ConfigurationError("Hmac(items=...) must name an array of the body: '$' or '$.events'")
+    if not id_in_body:
+        raise ConfigurationError(
+            "Hmac(event_id=...) must be a member of the item: all items share the headers"
+        )
+    return array
 
 
 def joined(parts: Sequence[object]) -> str | None:
