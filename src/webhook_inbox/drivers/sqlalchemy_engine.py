@@ -43,7 +43,7 @@ class SqlAlchemyLoan(Loan):
         self.wire = wire
         self._sessions = sessions
         self._root: Any = None
-        self._strays = False
+        self._strayed: list[Any] = []
         self._lent = True
         event.listen(_sync(conn), "before_cursor_execute", self._held)
 
@@ -53,7 +53,6 @@ class SqlAlchemyLoan(Loan):
 
     def open(self) -> None:
         """Make a fresh session, in the transaction that SQLAlchemy believes it has begun itself."""
-        self._strays = False
         self.session = self._sessions(
             bind=self.conn, binds=None, twophase=False, join_transaction_mode="control_fully"
         )
@@ -64,7 +63,8 @@ class SqlAlchemyLoan(Loan):
 
     def _began(self, *begun: object) -> None:
         _, _, connection = begun  # the session and its transaction come before it
-        self._strays = self._strays or connection is not _sync(self.conn)
+        if connection is not _sync(self.conn):
+            self._strayed.append(self.session)
 
     def start(self) -> Doing[None]:
         """Have SQLAlchemy believe that it begins; its former transaction has ended on the wire."""
@@ -76,7 +76,7 @@ class SqlAlchemyLoan(Loan):
         """Flush the session."""
         if not self.conn.closed and self._root.is_active:
             yield self.session.flush()
-        if self._strays:
+        if self._strayed:
             raise HandlerFailedError(
                 "the session went to another connection than the event's, where nothing would be committed: "
                 "a session class with its own get_bind() cannot be used"
@@ -102,6 +102,8 @@ class SqlAlchemyLoan(Loan):
 
     def give_back(self) -> Doing[None]:
         """Give it back to the engine's pool, which replaces one that is closed."""
+        for session in self._strayed:
+            yield session.close()
         if not self._lent:
             return
         self._lent = False

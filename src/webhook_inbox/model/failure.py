@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import sysconfig
 import traceback
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 _FRAMES_MAX = 12
+_CAUSES_MAX = 5
 _PACKAGE = Path(__file__).parents[1]
 # Our rooms, but for the demo, which is a user; whatever pip installed; and Python's own library.
 _NOT_THE_USERS = (
@@ -61,10 +63,26 @@ def describe(error: BaseException) -> Failure:
     root = error.__cause__ or error
     kind = type(root)
     frames = _users(traceback.extract_tb(root.__traceback__))
-    sqlstate = getattr(root, "sqlstate", None) or getattr(error, "sqlstate", None) or ""
-    constraint = getattr(getattr(root, "diag", None), "constraint_name", None) or ""
+    causes = list(_causes(root))
+    sqlstate = next((state for each in (*causes, error) if (state := getattr(each, "sqlstate", None))), "")
+    constraint = next((name for each in causes if (name := _constraint(each))), "")
     name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
     return Failure(type=name, sqlstate=sqlstate, constraint=constraint, frames=frames[-_FRAMES_MAX:])
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """Walk from *error* to the driver's own, around which SQLAlchemy and Django put theirs."""
+    for _ in range(_CAUSES_MAX):
+        if error is None:
+            return
+        yield error
+        error = error.__cause__
+
+
+def _constraint(error: BaseException) -> str | None:
+    """Give the constraint that psycopg's error names, or asyncpg's."""
+    name: str | None = getattr(getattr(error, "diag", error), "constraint_name", None)
+    return name
 
 
 def _users(stack: traceback.StackSummary) -> tuple[str, ...]:
