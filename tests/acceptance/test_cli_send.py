@@ -6,6 +6,7 @@ import contextlib
 import json
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -15,7 +16,9 @@ import pytest
 import stripe
 from standardwebhooks import Webhook
 
+from tests.deliveries import delivery, verdict
 from tests.fixtures.cli import PAYLOADS, SECONDS_MAX, Cli
+from webhook_inbox.sources import GitHub, Identity, Mailgun, Verified
 
 SECRET = "whsec_ZmFrZV9jbGlfc2VjcmV0X2Zha2VfY2xpX3NlY3JldA=="
 Answer = tuple[int, dict[str, str], bytes]
@@ -133,6 +136,33 @@ def test_schemes_with_an_id_in_a_header_get_the_payloads_own(
             f"webhook-{part}": headers[f"{family}-{part}"] for part in ("id", "timestamp", "signature")
         }
         assert Webhook(SECRET).verify(body, renamed)
+
+
+def test_a_type_goes_into_the_header_where_its_provider_sends_it(cli: Cli, receiver: Receiver) -> None:
+    """GitHub's event is a header, its action stays in the body; the source believes what comes."""
+    body = b'{"action":"opened","issue":{"number":1}}'
+    file = cli.folder / "issue.json"
+    file.write_bytes(body)
+    send(cli, receiver, file, "--type", "issues.opened", source="github")
+    (headers,), (taken,) = receiver.headers, receiver.bodies
+    assert (headers["x-github-event"], taken) == ("issues", body)
+    sent = delivery(taken, headers.items())
+    assert verdict(GitHub(SECRET), sent) == Verified("secret-1")
+    (reading,) = GitHub(SECRET).identify(sent)
+    assert isinstance(reading, Identity)
+    assert reading.event_type == "issues.opened"
+
+
+def test_a_signature_inside_the_body_is_written_into_it(cli: Cli, receiver: Receiver) -> None:
+    """Mailgun's: a file sent twice is one event, whose token is the same."""
+    file = cli.folder / "delivered.json"
+    file.write_text('{"event-data": {"event": "delivered"}}')
+    send(cli, receiver, file, "--duplicate", "2", source="mailgun")
+    tokens = {json.loads(body)["signature"]["token"] for body in receiver.bodies}
+    assert len(tokens) == 1
+    source = Mailgun(SECRET)
+    for body in receiver.bodies:
+        assert isinstance(verdict(source, delivery(body, now=time.time())), Verified)
 
 
 def test_duplicates_are_delivered_at_once_where_asked(cli: Cli, receiver: Receiver) -> None:
@@ -308,6 +338,8 @@ def test_where_nobody_listens_it_says_where_and_what_to_look_at(cli: Cli) -> Non
         (["ftp://127.0.0.1/", "evt_1.json", "--source", "stripe"], "URL is none of http or https"),
         (["127.0.0.1:8000/x", "evt_1.json", "--source", "stripe"], "URL is none"),
         (["http://", "evt_1.json", "--source", "stripe"], "URL is none"),
+        (["http://127.0.0.1:1/", "evt_1.json", "--source", "github"], "in a header: give --type"),
+        (["http://127.0.0.1:1/", "evt_1.json", "--source", "adyen"], "has not the form that adyen's have"),
     ],
 )
 def test_a_mistake_is_found_before_anything_is_sent(cli: Cli, arguments: list[str], words: str) -> None:
