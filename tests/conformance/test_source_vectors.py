@@ -25,7 +25,8 @@ REASONS: Mapping[str, frozenset[str]] = {
     "missing_timestamp": frozenset({"timestamp_malformed"}),
     "no_supported_signature": frozenset({"signature_version"}),
     "timestamp_too_new": frozenset({"timestamp_out_of_tolerance"}),
-    "timestamp_too_old": frozenset({"timestamp_out_of_tolerance"}),
+    # A time in seconds where milliseconds are signed is far too old, or no such time at all.
+    "timestamp_too_old": frozenset({"timestamp_out_of_tolerance", "timestamp_malformed"}),
 }
 
 # Where our answer is another one than the vector's, on purpose.

@@ -430,3 +430,40 @@ def test_the_field_reports_own_vectors_are_believed() -> None:
 def test_hashlib_knows_the_sizes() -> None:
     """Twenty, thirty-two and sixty-four bytes: what the decoders are told."""
     assert [hashlib.new(name).digest_size for name in ("sha1", "sha256", "sha512")] == [20, 32, 64]
+
+
+@pytest.mark.parametrize(
+    ("unit", "signed", "time_text", "body"),
+    [
+        ("s", "{timestamp}{body}", str(NOW), b'{"id":"e1"}'),
+        ("s", "{body}{timestamp}", str(NOW), b'{"id":"e1"}'),
+        ("ms", "{timestamp}{body}", f"{NOW}000", b'{"id":"e1"}'),
+        ("iso", "{timestamp}{body}", "2026-01-01T00:00:00Z", b'{"id":"e1"}'),
+        ("iso", "{timestamp}{body}", "2026-01-01T00:00:00.000Z", b'{"id":"e1"}'),
+    ],
+)
+def test_where_nothing_stands_between_no_character_can_pass_from_one_to_the_other(
+    unit: str, signed: str, time_text: str, body: bytes
+) -> None:
+    """P-RAW: one signature stands for one time and one body, however wide the tolerance is."""
+    options = {
+        "signed": signed,
+        "timestamp": "header:X-Ts",
+        "timestamp_unit": unit,
+        "tolerance_seconds": 10**13,
+    }
+    before = signed == "{timestamp}{body}"
+    content = time_text.encode() + body if before else body + time_text.encode()
+    source, signature = make(**options), digest(content).hex()
+    assert ask(source, ("X-Sig", signature), ("X-Ts", time_text), body=body) == Verified("secret-1")
+    moved = (
+        [content[:at] for at in range(1, len(content))]
+        if before
+        else [content[at:] for at in range(1, len(content))]
+    )
+    for time_bytes in moved:
+        rest = content[len(time_bytes) :] if before else content[: -len(time_bytes)]
+        if time_bytes == time_text.encode():
+            continue
+        got = ask(source, ("X-Sig", signature), ("X-Ts", time_bytes.decode()), body=rest)
+        assert isinstance(got, Rejected), time_bytes

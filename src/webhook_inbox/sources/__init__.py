@@ -29,6 +29,9 @@ An event id must be the same on every redelivery and never the same for two even
 ``digest``; where only several values together are one, it is several places. ``signed_id`` is false where the signature
 leaves out the id or a part of the event. ``account`` and ``environment`` count only where the signature covers them.
 
+Two things that are signed with nothing between them can be cut in two places: hold one of them to one length (as
+``signed_time.py`` does for the time), or refuse what holds the separator.
+
 A new provider is also entered in ``catalogue.py`` (which makes the public name, the page, ``webhook-inbox sources``),
 in ``testing/signers.py`` (its signatures, sharing no code with this room) and in the conformance tests.
 """

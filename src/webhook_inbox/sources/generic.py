@@ -87,7 +87,9 @@ class Hmac(Source):
         signed: The signed content: ``{body}`` once, and ``{timestamp}``, ``{id}`` (the header of *event_id*),
             ``{method}`` and ``{url}`` (as your ASGI or WSGI server sees it) where the provider signs them too. A URL
             that is signed as you registered it is simply written out: ``https://example.com/hooks/square{body}``.
-        timestamp: Where the signed time stands; in the body only if the body is all that is signed.
+        timestamp: Where the signed time stands; in the body only if the body is all that is signed. Where nothing
+            stands between it and what else is signed, it must have its full length: 10 digits, 13 in milliseconds, a
+            final Z.
         timestamp_unit: ``s`` or ``ms`` since 1970, or ``iso`` (ISO 8601).
         tolerance_seconds: How far that time may lie from this host's clock, either way. Required with *timestamp*.
         key: How the key is spelled: ``text`` (used as it is), ``base64`` or ``hex``.

@@ -210,6 +210,7 @@ def scheme_of(
             tolerance_seconds=tolerance_seconds,
             in_template=template.has("timestamp"),
             separator=separator,
+            bare=template.touches("timestamp"),
         ),
         id_header=_id_header_of(template, event_id),
         key=key,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Literal, TypeAlias, assert_never
 
 from webhook_inbox.errors import ConfigurationError
@@ -18,6 +19,11 @@ from webhook_inbox.sources.source import Rejected, Unreadable
 TimeUnit: TypeAlias = Literal["s", "ms", "iso"]
 _ISO_TIME = re.compile(r"[0-9TZ:.+-]{16,40}")  # fromisoformat takes more than any sender means
 
+# Until the year 2286; a text in ISO 8601 has an end that nothing can be cut from or added to.
+_WHOLE_LENGTH: Mapping[TimeUnit, re.Pattern[str]] = MappingProxyType(
+    {"s": re.compile("[0-9]{10}"), "ms": re.compile("[0-9]{13}"), "iso": re.compile("[^Z]*Z")}
+)
+
 
 @dataclass(frozen=True, slots=True)
 class SignedTime:
@@ -29,12 +35,15 @@ class SignedTime:
         unit: Unix seconds, Unix milliseconds, or a text in ISO 8601.
         tolerance_seconds: How far it may lie from this host's clock, in the past and in the future.
         reader: Reads the member, where *place* is one.
+        bare: Whether it is signed with nothing between it and its neighbour. Then it must have the one length that its
+            unit has today: else a digit could pass from the time to the body, and one signature stand for both.
     """
 
     place: Place
     unit: TimeUnit
     tolerance_seconds: float
     reader: Reader | None
+    bare: bool = False
 
     def sent(self, headers: Headers, parts: Sequence[str]) -> str | Rejected:
         """
@@ -68,6 +77,8 @@ class SignedTime:
         return outside_tolerance(seconds, now, self.tolerance_seconds)
 
     def _seconds(self, text: str) -> float | None:
+        if self.bare and not _WHOLE_LENGTH[self.unit].fullmatch(text):
+            return None
         if self.unit == "iso":
             moment = time_of(text) if _ISO_TIME.fullmatch(text) else None
             return moment.timestamp() if moment else None
@@ -87,13 +98,20 @@ def _member(reader: Reader, body: bytes) -> str:
 
 
 def signed_time_of(
-    timestamp: str, *, unit: TimeUnit, tolerance_seconds: float | None, in_template: bool, separator: str
+    timestamp: str,
+    *,
+    unit: TimeUnit,
+    tolerance_seconds: float | None,
+    in_template: bool,
+    separator: str,
+    bare: bool,
 ) -> SignedTime | None:
     """
     Read a description; the arguments are those of ``Hmac``.
 
     Args:
         in_template: Whether the signed content has a slot for the time.
+        bare: As in ``SignedTime``.
 
     Raises:
         ConfigurationError: A time that is not signed, or has no tolerance, or the other way round.
@@ -116,7 +134,7 @@ def signed_time_of(
         )
     tolerance_seconds = check_tolerance(tolerance_seconds, setting="Hmac(tolerance_seconds=...)")
     if not isinstance(place, BodyPlace):
-        return SignedTime(place, unit, tolerance_seconds, None)
+        return SignedTime(place, unit, tolerance_seconds, None, bare)
     member = member_of(timestamp, setting="Hmac(timestamp=...)")
     return SignedTime(member, unit, tolerance_seconds, Reader(member.path))
 

@@ -36,6 +36,13 @@ class Template:
                 return following
         return None
 
+    def touches(self, slot: Slot) -> bool:
+        """Say whether another slot stands right before or right after *slot*, with no literal between."""
+        return any(
+            slot in {piece, following} and not isinstance(piece, bytes) and not isinstance(following, bytes)
+            for piece, following in pairwise(self.pieces)
+        )
+
     def fill(self, values: dict[Slot, bytes]) -> bytes:
         """Give the signed bytes; *values* has every slot of the template."""
         return b"".join([piece if isinstance(piece, bytes) else values[piece] for piece in self.pieces])
