@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import hmac
@@ -11,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from tests.deliveries import NOW, delivery, verdict
@@ -197,6 +199,29 @@ def test_meta_s_challenge_is_given_back_for_the_verify_token_alone(query: str, s
     receipt = answered(source, Handshake("meta", [], "GET", url, [], b"", 0, "", b""))
     assert (receipt.status, receipt.body) == (status, b"1" if status == 200 else b"")
     assert status == 200 or receipt.reason == "handshake_refused"
+
+
+def test_meta_s_challenge_comes_back_over_http() -> None:
+    """By GET with the query as Meta escapes it; POST stays what it was, and nothing else is taken."""
+    inbox = Inbox(NO_DATABASE)
+    inbox.endpoint("meta", Meta("fake-app-secret", verify_token="fake token+1"))
+
+    async def ask() -> list[tuple[int, str, str]]:
+        transport = httpx.ASGITransport(app=inbox.asgi())
+        async with inbox.running(), httpx.AsyncClient(transport=transport, base_url="http://h") as client:
+            good = "/meta?hub.mode=subscribe&hub.challenge=1158201444&hub.verify_token=fake%20token%2B1"
+            asked = [
+                await client.get(good),
+                await client.get("/meta"),
+                await client.put("/meta"),
+                await client.post("/meta"),
+            ]
+        return [(each.status_code, each.text[:10], each.headers.get("content-type", "")) for each in asked]
+
+    got = asyncio.run(ask())
+    assert got[0] == (200, "1158201444", "text/plain; charset=utf-8")
+    assert got[1] == (403, "", "")
+    assert [status for status, *_ in got[2:]] == [405, 400]
 
 
 def test_meta_s_endpoint_takes_get_only_where_a_verify_token_is_set() -> None:
