@@ -63,13 +63,15 @@ def ours(name: str, title: str, settings: Mapping[str, int | str]) -> Contender:
 
 
 OURS = (
-    ours("ours-async", "webhook-inbox, async def", {"shape": "async", "prepared_statements": "true"}),
-    ours("ours-sync", "webhook-inbox, def", {"shape": "sync", "prepared_statements": "true"}),
-    ours("ours-asyncpg", "webhook-inbox, asyncpg", {"shape": "asyncpg", "concurrency_max": 4}),
+    ours("ours-async", "webhook-inbox, async def", {"shape": "async"}),
+    ours("ours-async-pipeline", "webhook-inbox, async def, pipeline", {"shape": "async-pipeline"}),
+    ours("ours-sync", "webhook-inbox, def", {"shape": "sync"}),
+    ours("ours-sync-pipeline", "webhook-inbox, def, pipeline", {"shape": "sync-pipeline"}),
+    ours("ours-asyncpg", "webhook-inbox, asyncpg", {"shape": "asyncpg"}),
     ours(
         "ours-set",
         "webhook-inbox, set-based",
-        {"shape": "set", "prepared_statements": "true", "concurrency_max": 1, "batch_events_max": 100},
+        {"shape": "set", "concurrency_max": 1, "batch_events_max": 100},
     ),
 )
 #: The same as the first, in the same rounds, with one event in a hundred that always fails.

@@ -7,6 +7,8 @@ import logging
 import os
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 
@@ -57,8 +59,8 @@ def _check(event: Event) -> Booking:
     return booking
 
 
-def _async(endpoint: Endpoint) -> None:
-    @endpoint.on(EVENT_TYPE)
+def _async(endpoint: Endpoint, *, pipeline: bool = False) -> None:
+    @endpoint.on(EVENT_TYPE, pipeline=pipeline)
     async def book(tx: Tx[psycopg.AsyncConnection[Any]], event: Event) -> None:
         booking = _check(event)
         if not _BUSINESS:
@@ -68,8 +70,8 @@ def _async(endpoint: Endpoint) -> None:
             await tx.conn.execute(statement, params)
 
 
-def _sync(endpoint: Endpoint) -> None:
-    @endpoint.on(EVENT_TYPE)
+def _sync(endpoint: Endpoint, *, pipeline: bool = False) -> None:
+    @endpoint.on(EVENT_TYPE, pipeline=pipeline)
     def book(tx: Tx[psycopg.Connection[Any]], event: Event) -> None:
         booking = _check(event)
         if not _BUSINESS:
@@ -102,7 +104,14 @@ def _asyncpg(endpoint: Endpoint) -> None:
             await tx.conn.execute(statement, *params)
 
 
-_HANDLERS = {"async": _async, "sync": _sync, "set": _set, "asyncpg": _asyncpg}
+_HANDLERS: dict[str, Callable[[Endpoint], None]] = {
+    "async": _async,
+    "async-pipeline": partial(_async, pipeline=True),
+    "sync": _sync,
+    "sync-pipeline": partial(_sync, pipeline=True),
+    "asyncpg": _asyncpg,
+    "set": _set,
+}
 
 
 async def _setup(dsn: str, count: int) -> None:
