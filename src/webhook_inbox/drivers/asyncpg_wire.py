@@ -44,7 +44,7 @@ def numbered(text: str) -> tuple[str, tuple[str, ...]]:
     return _PLACE.sub(place, text), tuple(numbers)
 
 
-class EndedError(asyncpg.InterfaceError):  # type: ignore[misc]
+class EndedError(asyncpg.InterfaceError):
     """Refuse to run a statement of a handler's that has ended its transaction: it would be committed by itself."""
 
 
