@@ -202,9 +202,7 @@ def make_partitions(sql: Statements) -> Plan[None]:
 
 def notify(channel: str, sql: Statements) -> Plan[None]:
     """Wake idle workers; a hint in a transaction of its own."""
-    yield _begin(sql)
-    yield One(sql.notify, {"channel": channel})
-    yield Commit()
+    yield Together((_begin(sql), One(sql.notify, {"channel": channel}), Commit()))
 
 
 def _begin(sql: Statements) -> Begin:
