@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from benchmarks.harness.figures import Spread, number
-from benchmarks.process.contenders import PEERS
+from benchmarks.process.contenders import OURS, PEERS
 from benchmarks.report.data import Measurement, Results
 
-ONE_BY_ONE = ("ours-async", "ours-sync")
-QUEUES = tuple(each.name for each in PEERS)
+ONE_BY_ONE = tuple(each.name for each in OURS if not each.batch)
+QUEUES = tuple(each.name for each in PEERS if not each.batch)
 PYTHON_QUEUES = tuple(each.name for each in PEERS if each.runtime == "python")
 
 

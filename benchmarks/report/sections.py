@@ -125,8 +125,10 @@ figure for it.""",
         suite="process",
         heading="From recorded to effect",
         text="""Events wait before the first worker starts; its handler executes three statements on the business's
-own tables. The rate is that of the effects, by the server's clock. Every peer acknowledges in another transaction
-than the effect: a crash between the two does the effect again. Here event, effect and mark commit together.""",
+own tables. The rate is that of the effects, by the server's clock. Peers acknowledge in another transaction than
+the effect, and a crash between the two does the effect again; but for pg-boss's transactional batch, in which one
+failing job undoes the others, and DBOS, which records the step with its effect. Here event, effect and mark commit
+together, whichever of their batch fail.""",
         parts=(
             Part(
                 headline="per second",
