@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import psycopg
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 
 from webhook_inbox.cli.database import reason
 from webhook_inbox.drivers.psycopg_settings import libpq_dsn, place
@@ -27,9 +28,40 @@ def test_a_place_is_named_as_people_know_it(dsn: str, where: str) -> None:
 
 
 @pytest.mark.parametrize("password", ["73310/x", "73310/7", "x@73310", "73310@x", "73310/x@y", "73310#x"])
-def test_a_password_that_was_not_escaped_is_not_taken_for_a_place(password: str) -> None:
+@pytest.mark.parametrize("scheme", ["postgresql", "postgresql+asyncpg"])
+def test_a_password_that_was_not_escaped_is_not_taken_for_a_place(password: str, scheme: str) -> None:
     """The driver reads a piece of it as host, port or name; then none of them is said."""
-    assert "73310" not in place(libpq_dsn(f"postgresql://bob:{password}@db.example/shop"))
+    assert "73310" not in place(libpq_dsn(f"{scheme}://bob:{password}@db.example/shop"))
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("postgres://bob@db/shop?sslmode=require", {"sslmode": "require"}),
+        ("postgresql+asyncpg://bob@db/shop", {}),
+        (
+            "postgresql+psycopg://bob@db/shop?application_name=a&sslmode=require",
+            {"application_name": "a", "sslmode": "require"},
+        ),
+        (
+            "postgresql+asyncpg://bob@db/shop?ssl=require&prepared_statement_cache_size=0",
+            {"sslmode": "require"},
+        ),
+        ("postgresql+asyncpg:///shop?host=db&user=bob&ssl=verify-full", {"sslmode": "verify-full"}),
+    ],
+)
+def test_the_urls_of_other_worlds_are_understood(given: str, meant: dict[str, str]) -> None:
+    """What a SQLAlchemy app has in its environment serves, whatever it says to another driver than libpq."""
+    found = conninfo_to_dict(libpq_dsn(given))
+    wanted = {"host": "db", "user": "bob", "dbname": "shop", "application_name": "webhook-inbox"} | meant
+    assert {name: found.get(name) for name in wanted} == wanted
+    assert ("sslmode" in found) == ("sslmode" in meant)
+
+
+def test_a_question_mark_in_a_password_begins_no_options() -> None:
+    """libpq reads it as part of the password, and so do we."""
+    found = conninfo_to_dict(libpq_dsn("postgresql+asyncpg://bob:73310?x@db.example/shop"))
+    assert (found["password"], found["host"], found["dbname"]) == ("73310?x", "db.example", "shop")
 
 
 @pytest.mark.parametrize(

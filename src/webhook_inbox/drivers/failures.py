@@ -97,8 +97,9 @@ def handler_error(error: BaseException, *, handler: str, broken: bool) -> InboxE
             f"{handler} swallowed a database error and went on; nothing is applied. "
             "Let the error rise, or contain it in a savepoint"
         )
-    if _TIME_LIMITS.intersection(states):
-        return HandlerTimeoutError(f"{handler} ran into a time limit of the server (SQLSTATE {states[0]})")
+    # asyncpg has the server's last words, where it heard them, behind its own 08003.
+    if limit := next((state for state in states if state in _TIME_LIMITS), None):
+        return HandlerTimeoutError(f"{handler} ran into a time limit of the server (SQLSTATE {limit})")
     if broken or any(state == _READ_ONLY or state.startswith(_UNAVAILABLE_CLASSES) for state in states):
         return StoreUnavailableError(
             f"{handler} lost the database: {_away(states[0] if states else None)}",

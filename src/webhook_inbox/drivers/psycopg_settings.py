@@ -7,6 +7,7 @@ from typing import Any
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.pq import Conninfo
 
 from webhook_inbox.errors import ConfigurationError, StoreUnavailableError
 from webhook_inbox.model.settings import Settings
@@ -33,7 +34,8 @@ _DEFAULTS = {
     "tcp_user_timeout": "10000",
 }
 _PLAIN = re.compile(r"[\w.:,/ -]*")
-_DIALECT = re.compile(r"^(postgres(?:ql)?)(?:\+\w+)?://")
+_DIALECT = re.compile(r"^postgres(?:ql)?(?P<driver>\+\w+)?://")
+_QUERY = re.compile(r"\w+=[^&]*(?:&\w+=[^&]*)*")
 
 
 def libpq_dsn(given: str) -> str:
@@ -43,7 +45,7 @@ def libpq_dsn(given: str) -> str:
     Raises:
         ConfigurationError: No DSN of PostgreSQL; the text is not shown, it may hold a password (P-QUIET).
     """
-    dsn = _DIALECT.sub("postgresql://", given.strip())
+    dsn = _without_dialect(given.strip())
     try:
         known = conninfo_to_dict(dsn)
     except psycopg.Error:
@@ -53,6 +55,18 @@ def libpq_dsn(given: str) -> str:
     if not known:
         raise ConfigurationError("the database DSN is empty; set WEBHOOK_INBOX_DATABASE_URL or DATABASE_URL")
     return make_conninfo(dsn, **{key: value for key, value in _DEFAULTS.items() if key not in known})
+
+
+def _without_dialect(given: str) -> str:
+    """Leave out what a URL of SQLAlchemy's says to another driver than libpq; asyncpg's ``ssl`` is ``sslmode``."""
+    dialect = _DIALECT.match(given)
+    base, mark, query = _DIALECT.sub("postgresql://", given).partition("?")
+    if dialect is None or dialect["driver"] is None or not _QUERY.fullmatch(query):
+        return base + mark + query
+    known = {each.keyword.decode() for each in Conninfo.get_defaults()}
+    pairs = (option.split("=", 1) for option in query.split("&"))
+    options = [("sslmode" if name == "ssl" else name, value) for name, value in pairs]
+    return base + mark + "&".join(f"{name}={value}" for name, value in options if name in known)
 
 
 def place(dsn: str) -> str:

@@ -161,12 +161,17 @@ class SqlAlchemyLender:
             raise pool_exhausted(self._settings) from error
         except (DBAPIError, OSError) as error:
             raise store_error(getattr(error, "orig", None) or error, broken=True) from error
-        return SqlAlchemyLoan(conn, (yield from _wire_of(conn)), self._sessions)
+        try:
+            wire = yield from _wire_of(conn)
+        except BaseException:
+            yield conn.close()
+            raise
+        return SqlAlchemyLoan(conn, wire, self._sessions)
 
     def _connect(self) -> Any:  # noqa: ANN401 - a connection, or an awaitable of one
         if not self._is_async:
             return self.engine.connect()
-        return asyncio.wait_for(_started(self.engine), self._settings.connection_wait_seconds)
+        return _connected(self.engine, self._settings.connection_wait_seconds)
 
     def forget_idle(self) -> Doing[None]:
         """Have the engine close what lies idle in its pool."""
@@ -177,8 +182,9 @@ class SqlAlchemyLender:
         yield from ()
 
 
-async def _started(engine: AsyncEngine) -> AsyncConnection:
-    return await engine.connect()
+async def _connected(engine: AsyncEngine, seconds_max: float) -> AsyncConnection:
+    async with asyncio.timeout(seconds_max):
+        return await engine.connect()
 
 
 def _wire_of(conn: Any) -> Doing[Wire]:  # noqa: ANN401 - a connection of either kind
