@@ -47,6 +47,7 @@ def test_several_values_are_joined_and_all_of_them_count() -> None:
     reading = named(b'{"psp":12,"code":"A|B","ok":true,"type":"t"}', event_id=places)
     assert isinstance(reading, Identity)
     assert reading.event_id.startswith("12|A%7CB|true|sha256:")
+    assert event_id("50%", "a|b") == "50%25|a%7Cb"
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,9 @@ def test_the_webhook_id_can_be_the_identity_instead() -> None:
     source = Shopify(SECRET, event_id="webhook")
     assert identify(headers("E1", "W1"), source) == "W1"
     assert identify(headers("E1", "W2"), source) == "W2"
-    with pytest.raises(ConfigurationError, match="must be 'event' or 'webhook'"):
+    with pytest.raises(
+        ConfigurationError, match=r"^Shopify\(event_id=\.\.\.\) must be 'event' or 'webhook'$"
+    ):
         Shopify(SECRET, event_id="object")  # type: ignore[arg-type]  # what is tested
 
 

@@ -93,8 +93,10 @@ def test_a_login_without_user_or_password_stops_the_start(login: str) -> None:
         (POSTMARK_OPEN, Identity(event_id=digest(POSTMARK_OPEN), event_type="Open")),
         (b'{"RecordType":"Bounce","MessageID":"m"}', Unreadable(reason="no event id at $.ID")),
         (b'{"MessageID":"m"}', Unreadable(reason="no event type at $.RecordType")),
+        (b'{"FromFull":{"Email":"a@b"},"MessageID":"m"}', Identity(event_id="m", event_type="Inbound")),
+        (b'{"FromFull":{"Email":"a@b"}}', Unreadable(reason="no event id at $.MessageID")),
     ],
 )
-def test_only_a_bounce_has_an_id(body: bytes, reading: Identity | Unreadable) -> None:
-    """``MessageID`` is the mail's: it would drop every later event about it."""
+def test_a_bounce_and_a_mail_that_comes_in_have_ids(body: bytes, reading: Identity | Unreadable) -> None:
+    """Elsewhere ``MessageID`` is the mail's that the event is about: it would drop every later event about it."""
     assert Postmark(LOGIN).identify(delivery(body)) == (reading,)

@@ -94,6 +94,7 @@ class Mailgun(Provider):
             "Nothing of the event is signed: whoever has seen a token first can send any event under it.",
             "Delivery notifications are not sent again: use queued or hybrid mode.",
             "Should a retry bear another token, it is another event.",
+            "An older webhook that comes as multipart/form-data is not read, and refused.",
         ),
     )
 

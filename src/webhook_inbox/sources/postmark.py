@@ -1,7 +1,8 @@
 """
 Recognise Postmark by the HTTP Basic credentials in the URL that it was given; nothing is signed.
 
-A bounce has an id of its own. Every other kind names only the mail it is about, so its bytes are the id.
+A bounce has an id of its own, and a mail that comes in is the event itself. Every other kind names only the mail it is
+about, so its bytes are the id.
 """
 
 from __future__ import annotations
@@ -21,8 +22,17 @@ from webhook_inbox.sources.token import verify_basic
 
 _OVERVIEW = "https://postmarkapp.com/developer/webhooks/webhooks-overview"
 _ANYMAIL = "django-anymail's source code"
-_FIELDS = Fields((BodyPlace(("RecordType",)), BodyPlace(("ID",)), DigestPlace()))
+_FIELDS = Fields(
+    (
+        BodyPlace(("RecordType",)),
+        BodyPlace(("ID",)),
+        BodyPlace(("FromFull",)),
+        BodyPlace(("MessageID",)),
+        DigestPlace(),
+    )
+)
 _BOUNCE = Places(event_id="$.ID", event_type="$.RecordType")
+_INBOUND = Places(event_id="$.MessageID")
 _OTHER = Places(event_id="digest", event_type="$.RecordType")
 
 
@@ -47,9 +57,11 @@ class Postmark(Provider):
         ),
         secret=Fact("`user:password`, chosen by you", _OVERVIEW),
         event_id=Fact(
-            "a bounce's `ID`; the others have only the mail's `MessageID`: their bytes are the id", _ANYMAIL
+            "a bounce's `ID`; an inbound mail's `MessageID`; the others have only that of the mail they are about: "
+            "their bytes are the id",
+            _ANYMAIL,
         ),
-        event_type=Fact("the body's `RecordType`", _ANYMAIL),
+        event_type=Fact("the body's `RecordType`; an inbound mail has none: `Inbound`", _ANYMAIL),
         answer=Fact(
             "200; 403 stops the retries, so this source never sends it",
             "Postmark, support article of November 2025",
@@ -62,6 +74,7 @@ class Postmark(Provider):
         weaknesses=(
             "Nothing is signed: whoever sees one delivery can make others.",
             "Two events whose bodies are the same to the byte are one event.",
+            "An inbound mail with attachments passes 1 MiB easily: raise body_bytes_max.",
         ),
     )
 
@@ -80,7 +93,9 @@ class Postmark(Provider):
         values = _FIELDS.read(delivery.headers, delivery.body)
         if isinstance(values, Unreadable):
             return (values,)
-        kind, bounce_id, digest = values
+        kind, bounce_id, sender, message_id, digest = values
         if kind == "Bounce":
             return (name_event(_BOUNCE, event_id=bounce_id, event_type=kind),)
+        if kind is None and sender is not None:
+            return (name_event(_INBOUND, event_id=message_id, event_type="Inbound"),)
         return (name_event(_OTHER, event_id=digest, event_type=kind),)
