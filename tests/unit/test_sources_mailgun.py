@@ -104,6 +104,13 @@ def test_anything_but_a_whole_signature_is_refused(signed: Any, reason: str) -> 
     assert refusal(body(signed)) == reason
 
 
+@pytest.mark.parametrize("token", ["a", "a" * 128])
+def test_a_token_is_any_text_of_ascii(token: str) -> None:
+    """Of 1 to 128 characters; Mailgun's have 50."""
+    sent = body(signature(token=token))
+    assert isinstance(verdict(SOURCE, delivery(sent)), Verified)
+
+
 def test_a_number_for_the_time_is_the_same_time() -> None:
     """JSON has two ways to write it."""
     sent = body(signature() | {"timestamp": NOW})

@@ -139,7 +139,7 @@ class Meta(Provider):
 def _query(url: str) -> dict[str, str]:
     """Give the members of the query; empty where it cannot be read or repeats a name."""
     try:
-        pairs = parse_qsl(urlsplit(url).query, keep_blank_values=True, errors="strict", max_num_fields=20)
+        pairs = parse_qsl(urlsplit(url).query, keep_blank_values=True, errors="strict")
     except ValueError:
         return {}
     return dict(pairs) if len(dict(pairs)) == len(pairs) else {}
