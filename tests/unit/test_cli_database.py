@@ -59,7 +59,7 @@ def test_the_urls_of_other_worlds_are_understood(given: str, meant: dict[str, st
 
 
 def test_a_question_mark_in_a_password_begins_no_options() -> None:
-    """libpq reads it as part of the password, and so do we."""
+    """The driver reads it as part of the password, and so do we."""
     found = conninfo_to_dict(libpq_dsn("postgresql+asyncpg://bob:73310?x@db.example/shop"))
     assert (found["password"], found["host"], found["dbname"]) == ("73310?x", "db.example", "shop")
 
