@@ -198,7 +198,7 @@ WAYS = (
         ("sync",),
         (PAID,) * 3,
         (PROCESSED,) * 3,
-        ("process_batch.rollback_to", "process.run"),
+        ("process_batch.settle_set", "process.run"),
         meanwhile={"process_batch.begin.before#1": LOCK, "process_batch.commit.after#1": LET_GO},
         only=("process_batch.", "process."),
     ),
