@@ -184,6 +184,21 @@ def test_how_much_a_session_prepares_is_bounded(open_bench: OpenBench, database:
     assert prepared(bench) == 200
 
 
+def test_what_is_prepared_is_named_by_what_it_is(open_bench: OpenBench, database: str) -> None:
+    """P-ONCE: sessions that a pooler mixes up hold the same statement under a name, or none."""
+    listed = All(statement("SELECT name, statement FROM pg_prepared_statements ORDER BY name"))
+    seen = []
+    for first in ("SELECT 11", "SELECT 12"):
+        bench = open_bench(database, connections_max=1)
+        bench.run(together(BEGIN, One(statement(first)), One(statement(first)), Rollback()))
+        bench.run(together(BEGIN, One(statement("SELECT 3")), Rollback()))
+        seen.append(dict(bench.run(together(BEGIN, listed, Rollback()))[1]))
+    one, two = seen
+    assert sorted(set(one.values()) ^ set(two.values())) == ["SELECT 11", "SELECT 12"]
+    assert all(one[name] == two[name] for name in one.keys() & two.keys())
+    assert len(set(one.values())) == len(one)
+
+
 def says(*texts: str) -> Script:
     """A handler that runs *texts* after its effect."""
 

@@ -57,7 +57,7 @@ def run_plan(database: str | None, plan: Callable[[], Plan[T]], *, probe: Probe 
     """
     dsn = libpq_dsn(database or dsn_from_environment())
     try:
-        connection = psycopg.connect(dsn)
+        connection = psycopg.connect(dsn, prepare_threshold=None)
     except psycopg.Error as error:
         raise StoreUnavailableError(f"no connection to {place(dsn)}: {reason(error)}") from error
     with closing(connection), Watch().over(connection) as wait:

@@ -16,11 +16,11 @@ Source: PostgreSQL manual, "Pipeline Mode" of libpq; psycopg 3 documentation, "P
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import count
 from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -57,8 +57,10 @@ _BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
 _NAMED = re.compile(r"%\((\w+)\)s|%%")
 _FAILED = (ExecStatus.FATAL_ERROR, ExecStatus.PIPELINE_ABORTED)
 Flight: TypeAlias = Generator[Any, Any, tuple[object, ...]]
-_numbers = count()
 _prepared: WeakKeyDictionary[Connection, dict[tuple[bytes, tuple[int, ...]], bytes]] = WeakKeyDictionary()
+_forgotten: WeakKeyDictionary[Connection, int] = (
+    WeakKeyDictionary()
+)  # how often a session has lost what it had
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,21 +188,28 @@ def _name(conn: Connection, text: bytes, types: tuple[int, ...]) -> tuple[bytes,
     prepared = _prepared.setdefault(conn, {})
     if name := prepared.get((text, types)):
         return name, True
-    return (b"webhook_inbox_%d" % next(_numbers) if len(prepared) < _PREPARED_MAX else b""), False
+    if len(prepared) >= _PREPARED_MAX:
+        return b"", False
+    # By what it is: whoever shares a session behind a pooler calls the same statement so, and no other one.
+    told = hashlib.blake2b(repr((text, types)).encode(), digest_size=12)
+    return f"webhook_inbox_{told.hexdigest()}_{_forgotten.get(conn, 0)}".encode(), False
 
 
 def _exchange(conn: Connection, messages: Sequence[_Message]) -> Generator[Any, Any, list[PGresult]]:
     """Send *messages* and give one result each; where this is left early, the connection is of no more use."""
     pgconn, met = conn.pgconn, _Met(conn)
     pgconn.enter_pipeline_mode()
+    fresh = {message.name: message for message in reversed(messages) if message.name and not message.known}
     for message in messages:
+        if fresh.get(message.name) is message:
+            pgconn.send_prepare(message.name, message.text, param_types=message.types)
         _send(pgconn, message)
     pgconn.pipeline_sync()
     try:
         yield from generators.send(pgconn)
         results = []
         for message in messages:
-            if message.name and not message.known:
+            if fresh.get(message.name) is message:
                 met.look((yield from generators.fetch_many(pgconn)))
                 if met.error is None:
                     _prepared[conn][message.text, message.types] = message.name
@@ -227,14 +236,14 @@ class _Met:
         if result.status in _FAILED and self.error is None:
             self.error = error_from_result(result, encoding=self._conn.info.encoding)
             if isinstance(self.error, psycopg.errors.InvalidSqlStatementName):
-                _prepared.pop(self._conn, None)  # a handler or a pool said DEALLOCATE or DISCARD
+                # A handler or a pool said DEALLOCATE or DISCARD. What is left of the others keeps its names.
+                _prepared.pop(self._conn, None)
+                _forgotten[self._conn] = _forgotten.get(self._conn, 0) + 1
         return result
 
 
 def _send(pgconn: PGconn, message: _Message) -> None:
     if message.name:
-        if not message.known:
-            pgconn.send_prepare(message.name, message.text, param_types=message.types)
         pgconn.send_query_prepared(
             message.name, message.values, param_formats=message.formats, result_format=Format.BINARY
         )
