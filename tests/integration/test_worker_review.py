@@ -67,11 +67,11 @@ def test_a_claim_that_nobody_knows_of_is_run_all_the_same(
             raise psycopg.OperationalError("server closed the connection unexpectedly")
         return answer
 
-    def fail_once(self: Any, claims: Any, limits: Any) -> None:
+    def fail_once(self: Any, claims: Any) -> None:
         if claims and not cut:
             cut.append(True)
             raise LookupError("a defect")
-        real_begin(self, claims, limits)
+        real_begin(self, claims)
 
     if lost == "the answer to the commit":
         monkeypatch.setattr(AsyncPsycopgRunner, "_perform", cut_once)

@@ -15,6 +15,7 @@ from webhook_inbox.model.settings import Settings
 from webhook_inbox.model.states import Origin
 from webhook_inbox.protocol.endpoint import EndpointPlan
 from webhook_inbox.runtime.appetite import EVERYTHING_SECONDS, Appetite
+from webhook_inbox.runtime.pace import FAST_PLACES, FAST_SECONDS, SHARED_SECONDS, Pace
 from webhook_inbox.runtime.places import Places
 from webhook_inbox.sources import Stripe
 
@@ -35,6 +36,12 @@ def endpoint(name: str = "billing", **given: Any) -> EndpointPlan:
     return EndpointPlan(
         name=name, source=Stripe(secrets="whsec_not_a_secret"), mode="queued", settings=SETTINGS, **given
     )
+
+
+def room(connections_max: int) -> tuple[Places, Pace]:
+    """Places for that many connections, where nothing is known of any endpoint."""
+    pace = Pace()
+    return Places(connections_max, pace), pace
 
 
 def claim(due_at: int, of: str = "billing") -> Claim:
@@ -68,7 +75,7 @@ def claim(due_at: int, of: str = "billing") -> Claim:
 
 def test_an_endpoint_that_gave_something_is_asked_for_as_much_as_there_are_places_for() -> None:
     """The first time, and after nothing came, for one transaction's worth."""
-    appetite, plan = Appetite(Places(PLACES + 2)), endpoint()
+    appetite, plan = Appetite(*room(PLACES + 2)), endpoint()
     assert [each.limit for each in appetite.wanted([plan])] == [20]
     appetite.took([plan], [claim(5)])
     assert [each.limit for each in appetite.wanted([plan])] == [20 * PLACES]
@@ -76,9 +83,38 @@ def test_an_endpoint_that_gave_something_is_asked_for_as_much_as_there_are_place
     assert [each.limit for each in appetite.wanted([plan])] == [20]
 
 
+def test_fast_events_share_transactions_that_last_a_while() -> None:
+    """As many as take that long together, within what the endpoint allows; few at once, asked for ahead."""
+    places, pace = room(PLACES + 2)
+    appetite, plan = Appetite(places, pace), endpoint()
+    pace.ran(plan, 1, SHARED_SECONDS / 5.5)
+    assert (pace.fast(plan), pace.events(plan), pace.places(plan)) == (True, 5, FAST_PLACES)
+    appetite.took([plan], [claim(5)])
+    for _ in range(FAST_PLACES):
+        places.occupy(plan)
+    assert [each.limit for each in appetite.wanted([plan])] == [5 * FAST_PLACES]
+    pace.ran(plan, 1, 0.0)
+    pace.ran(plan, 1_000_000, 0.0)
+    for _ in range(100):
+        pace.ran(plan, 10, 1e-9)
+    assert pace.events(plan) == SETTINGS.batch_events_max
+
+
+def test_slow_events_run_alone_and_side_by_side() -> None:
+    """Nothing is asked for before its place is free: it would wait here for long, and another worker could run it."""
+    places, pace = room(PLACES + 2)
+    appetite, plan = Appetite(places, pace), endpoint()
+    pace.ran(plan, 1, SHARED_SECONDS)
+    assert SHARED_SECONDS > FAST_SECONDS
+    assert (pace.fast(plan), pace.events(plan), pace.places(plan)) == (False, 1, SETTINGS.concurrency_max)
+    appetite.took([plan], [claim(5)])
+    places.occupy(plan)
+    assert [each.limit for each in appetite.wanted([plan])] == [PLACES - 1]
+
+
 def test_a_backlog_is_walked_from_where_the_last_claim_ended(clock: list[float]) -> None:
     """And from its beginning once a second."""
-    appetite, plan = Appetite(Places(PLACES)), endpoint()
+    appetite, plan = Appetite(*room(PLACES)), endpoint()
     looks = [([each.due_since for each in appetite.wanted([plan])], appetite.asked_all)]
     appetite.took([plan], [claim(7), claim(9), claim(8)])
     looks.append(([each.due_since for each in appetite.wanted([plan])], appetite.asked_all))
@@ -89,7 +125,7 @@ def test_a_backlog_is_walked_from_where_the_last_claim_ended(clock: list[float])
 
 def test_where_nothing_is_found_everything_is_asked_for_at_once(clock: list[float]) -> None:
     """So that a worker is idle, or ends, only after it has looked everywhere."""
-    appetite, plan = Appetite(Places(PLACES)), endpoint()
+    appetite, plan = Appetite(*room(PLACES)), endpoint()
     appetite.wanted([plan])
     appetite.took([plan], [claim(7)])
     narrow = appetite.wanted([plan])
@@ -101,7 +137,7 @@ def test_where_nothing_is_found_everything_is_asked_for_at_once(clock: list[floa
 
 def test_an_endpoint_that_keeps_an_order_is_always_asked_for_everything(clock: list[float]) -> None:
     """An event that waited for its turn lies behind those of other keys."""
-    appetite, plan = Appetite(Places(PLACES)), endpoint(order_by="data.object.id")
+    appetite, plan = Appetite(*room(PLACES)), endpoint(order_by="data.object.id")
     appetite.wanted([plan])
     appetite.took([plan], [claim(7)])
     assert [each.due_since for each in appetite.wanted([plan])] == [None]
@@ -110,7 +146,7 @@ def test_an_endpoint_that_keeps_an_order_is_always_asked_for_everything(clock: l
 
 def test_each_endpoint_has_a_walk_of_its_own(clock: list[float]) -> None:
     """One's backlog says nothing about the other's."""
-    appetite, plans = Appetite(Places(PLACES)), [endpoint(), endpoint("other")]
+    appetite, plans = Appetite(*room(PLACES)), [endpoint(), endpoint("other")]
     appetite.wanted(plans)
     appetite.took(plans, [claim(7), claim(3, of="other")])
     assert {each.endpoint: each.due_since for each in appetite.wanted(plans)} == {"billing": 7, "other": 3}

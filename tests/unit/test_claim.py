@@ -15,6 +15,7 @@ from webhook_inbox.model.event import Event
 from webhook_inbox.model.headers import Headers
 from webhook_inbox.model.states import Origin
 from webhook_inbox.protocol.endpoint import EndpointPlan
+from webhook_inbox.runtime.pace import Pace
 from webhook_inbox.runtime.places import Places
 
 
@@ -64,7 +65,7 @@ def test_no_history_of_runs_overfills_or_starves(connections_max: int, endpoints
     than its share while there are enough for all, and everything that waits begins in the end.
     """
     chance = random.Random(connections_max * 100 + endpoints)
-    places = Places(connections_max)
+    places = Places(connections_max, Pace())
     room = max(1, connections_max - 2)
     plans = [endpoint(f"e{number}") for number in range(endpoints)]
     running: list[EndpointPlan] = []
@@ -90,7 +91,7 @@ def test_no_history_of_runs_overfills_or_starves(connections_max: int, endpoints
 
 def test_an_endpoint_with_a_long_line_leaves_the_next_place_to_another() -> None:
     """P-FLOW: one place, one endpoint with a thousand waiting: another's first event begins soon."""
-    places = Places(1)
+    places = Places(1, Pace())
     one, other = endpoint("one"), endpoint("other")
     places.add(one, [[claim(number)] for number in range(1000)])
     assert places.take([one, other]) is not None
@@ -106,7 +107,7 @@ def test_an_endpoint_with_a_long_line_leaves_the_next_place_to_another() -> None
 
 def test_what_is_cleared_is_given_and_begins_no_more() -> None:
     """P-COUNT: at the end every claim that waits is handed over, each once."""
-    places = Places(10)
+    places = Places(10, Pace())
     plan = endpoint("a")
     claims = [claim(number) for number in range(9)]
     places.add(plan, [claims[:4], claims[4:8], claims[8:]])
@@ -119,7 +120,7 @@ def test_what_is_cleared_is_given_and_begins_no_more() -> None:
 
 def test_concurrency_max_bounds_the_places_of_an_endpoint() -> None:
     """P-FLOW: no more than it was given, though all others are idle."""
-    places = Places(22)
+    places = Places(22, Pace())
     plan = endpoint("a", concurrency_max=3)
     places.add(plan, [[claim(number)] for number in range(9)])
     taken = [places.take([plan]) for _ in range(4)]

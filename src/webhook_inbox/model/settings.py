@@ -77,9 +77,10 @@ class Settings:
         crashes_max: Workers that die under an event until it is dead.
         hold_seconds_max: Seconds that a dead event holds the later ones of its order key; 0: until an operator acts.
         backoff_seconds_max: Longest delay between two attempts; each is uniform(0, min(this, 2^attempt)).
-        concurrency_max: Transactions of one endpoint that a worker process runs at once.
+        concurrency_max: Transactions of one endpoint that a worker process runs at once; of fast ones, four do.
         rate_per_second_max: Events of one endpoint that a worker process begins in a second; 0: no limit.
-        batch_events_max: Events of one endpoint that share a transaction when there is a backlog; 1: none do.
+        batch_events_max: Events of one endpoint that share a transaction when there is a backlog and they are fast; 1:
+            none do.
         waiting_max: Deliveries that may wait for the recorder at once; the next hears 503.
         answer_seconds_max: Seconds a hybrid endpoint gives the handler before it answers 200 without it.
         stop_seconds_max: Seconds a worker has to finish what is under way when it is told to stop.

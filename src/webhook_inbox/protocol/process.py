@@ -23,6 +23,7 @@ from enum import StrEnum
 from typing import Any
 
 from webhook_inbox.errors import (
+    ConflictError,
     HandlerError,
     HandlerNotYetError,
     HandlerTimeoutError,
@@ -30,7 +31,7 @@ from webhook_inbox.errors import (
     TransactionEndedError,
 )
 from webhook_inbox.model.claim import Claim, Retry
-from webhook_inbox.model.failure import Failure
+from webhook_inbox.model.failure import Failure, describe
 from webhook_inbox.model.states import State
 from webhook_inbox.model.steering import GiveUp, NotYet, Steering
 from webhook_inbox.protocol.handlers import Handler
@@ -55,8 +56,10 @@ from webhook_inbox.sql.statements import Statements
 
 # A batch commits what it has after this long, so that a slow event does not hold its mates' effects back.
 BATCH_SECONDS_MAX = 1.0
-# ... and waits no longer than this for a row that somebody has locked.
-BATCH_WAIT_SECONDS = 0.2
+# ... and waits no longer than this for a lock that somebody else has, whose own batch may wait for one of ours: the
+# event that asked for it is run by itself. Far below deadlock_timeout, which else would pass before either goes on.
+BATCH_WAIT_SECONDS = 0.05
+_LOCK_NOT_AVAILABLE = "55P03"
 
 
 class RunOutcome(StrEnum):
@@ -153,8 +156,8 @@ def process_batch(batch: Sequence[Work], to: Processing) -> Plan[tuple[RunOutcom
 
     Returns:
         One entry per event, in order: its outcome, or what its handler met. ``not_run`` where the time for a batch was
-        up before its turn, or where it must run by itself: it has no handler or one that steered, somebody has locked
-        its row, or its claim is no longer ours.
+        up before its turn, or where it must run by itself: it has no handler or one that steered, it would have waited
+        for somebody else's lock, or its claim is no longer ours.
 
     Raises:
         TransactionEndedError: A handler ended the transaction; nothing of the batch is applied.
@@ -191,7 +194,7 @@ def process_set(handler: Handler, claims: Sequence[Claim], to: Processing) -> Pl
 
     Promises: P-FENCE, P-ONCE.
     """
-    transactions = yield from _take_all(claims, to)
+    transactions = yield from _take_all(claims, replace(to, wait_seconds=BATCH_WAIT_SECONDS))
     held = [claim for claim in claims if claim.id in transactions]
     if held:
         events = {claim.event.key: (claim.event, claim.id) for claim in held}
@@ -284,6 +287,7 @@ def _take_all(claims: Sequence[Claim], to: Processing) -> Plan[dict[int, str]]:
         "ids": [claim.id for claim in claims],
         "tokens": [claim.token for claim in claims],
         "worker_id": claims[0].worker_id,
+        "lock_ms": to.wait_ms,
     }
     rows: list[Row]
     _, rows = yield Together((to.begin, All(to.sql.settle_set, params)))
@@ -316,12 +320,12 @@ def _process_within(
             return RunOutcome.PROCESSED, (Release(),)
         if isinstance(steering, NotYet):
             met = not_yet(steering)
-    except KeyBusyError:
-        pass  # somebody runs an event of its order key: it waits by itself, not here
+    except (KeyBusyError, ConflictError):
+        pass  # it waits for somebody who runs an event of its order key, or has locked what it wants: not here
     except (TransactionEndedError, HandlerTimeoutError):
         raise  # the transaction, or its session, may be gone: each of the batch gets one of its own
     except HandlerError as error:
-        met = error
+        met = RunOutcome.NOT_RUN if describe(error).sqlstate == _LOCK_NOT_AVAILABLE else error
     yield RollbackTo()
     return met, ()
 

@@ -1,7 +1,9 @@
 """
 Decide what to ask for: how many events of each endpoint, and from which due time on.
 
-*How many.* As many as there are places for; one transaction's worth where nothing came the last time.
+*How many.* As many as there are places for, in transactions as large as they may be (``runtime/pace.py``); one
+transaction's worth where nothing came the last time. What is fast is asked for before its places are free, so that
+they need not wait for the claim.
 
 *From when.* A claim walks its index from the oldest due event, past every entry that a settled event has left and that
 no vacuum could remove yet: behind a transaction that has been open for an hour, these are all of that hour's. So while
@@ -18,6 +20,7 @@ from dataclasses import replace
 from webhook_inbox.model.claim import Claim
 from webhook_inbox.protocol.endpoint import EndpointPlan
 from webhook_inbox.protocol.lease import Wanted
+from webhook_inbox.runtime.pace import Pace
 from webhook_inbox.runtime.places import Places
 from webhook_inbox.runtime.rate import Rate
 
@@ -30,13 +33,15 @@ class Appetite:
 
     Args:
         places: Where what is claimed will run.
+        pace: How many events share a transaction.
 
     Attributes:
         asked_all: Whether the last claim asked every endpoint for everything that is due.
     """
 
-    def __init__(self, places: Places) -> None:
+    def __init__(self, places: Places, pace: Pace) -> None:
         self._places = places
+        self._pace = pace
         self._hungry: set[str] = set()
         self._rates: dict[str, Rate] = {}
         self._since: dict[str, int] = {}
@@ -54,10 +59,8 @@ class Appetite:
         """Say what to claim now; nothing of an endpoint that has no place free."""
         wanted = []
         for endpoint in endpoints:
-            room = 0 if self._places.waits(endpoint) else self._places.free(endpoint, len(endpoints))
-            if endpoint.name not in self._hungry:
-                room = min(1, room)
-            limit = self._rate(endpoint).allowed(room * endpoint.settings.batch_events_max)
+            room = self._room(endpoint, len(endpoints))
+            limit = self._rate(endpoint).allowed(room * self._pace.events(endpoint))
             if limit > 0:
                 wanted.append(
                     Wanted(
@@ -86,6 +89,13 @@ class Appetite:
             self._rate(endpoint).spend(len(due))
             if due:
                 self._since[endpoint.name] = max(due)
+
+    def _room(self, endpoint: EndpointPlan, among: int) -> int:
+        if self._places.waits(endpoint):
+            return 0
+        fast = self._pace.fast(endpoint)
+        room = self._places.share(endpoint, among) if fast else self._places.free(endpoint, among)
+        return room if endpoint.name in self._hungry else min(1, room)
 
     def _due_since(self, endpoint: EndpointPlan) -> int | None:
         # An event that waited for its turn at an order key lies behind those that were claimed meanwhile.

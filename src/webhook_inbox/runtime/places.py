@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from webhook_inbox.model.claim import Claim
 from webhook_inbox.protocol.endpoint import EndpointPlan
+from webhook_inbox.runtime.pace import Pace
 
 # The worker's own transactions, beside those of its handlers.
 _RESERVED_CONNECTIONS = 2
@@ -24,17 +25,23 @@ class Places:
 
     Args:
         connections_max: Of the pool that the worker uses.
+        pace: How many transactions of an endpoint run at once.
     """
 
-    def __init__(self, connections_max: int) -> None:
+    def __init__(self, connections_max: int, pace: Pace) -> None:
+        self._pace = pace
         self._places = max(1, connections_max - _RESERVED_CONNECTIONS)
         self._taken: Counter[str] = Counter()
         self._waiting: dict[str, deque[list[Claim]]] = {}
         self._turn = 0
 
+    def share(self, endpoint: EndpointPlan, among: int) -> int:
+        """Give how many places *endpoint*, one of *among*, may have at once."""
+        return max(1, min(self._pace.places(endpoint), self._places - (among - 1)))
+
     def free(self, endpoint: EndpointPlan, among: int) -> int:
         """Give how many places *endpoint*, one of *among*, may take now."""
-        share = max(1, min(endpoint.settings.concurrency_max, self._places - (among - 1)))
+        share = self.share(endpoint, among)
         return max(0, min(share - self._taken[endpoint.name], self._places - self._taken.total()))
 
     def waits(self, endpoint: EndpointPlan) -> bool:

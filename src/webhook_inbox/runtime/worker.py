@@ -22,7 +22,7 @@ import json
 import random
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from webhook_inbox.drivers.failures import caused_by
@@ -48,6 +48,7 @@ from webhook_inbox.protocol.steps import Plan
 from webhook_inbox.runtime.appetite import Appetite
 from webhook_inbox.runtime.flows import AsyncFlows
 from webhook_inbox.runtime.heartbeat import Heartbeat
+from webhook_inbox.runtime.pace import Pace
 from webhook_inbox.runtime.places import Places
 from webhook_inbox.telemetry import events
 
@@ -87,8 +88,9 @@ class Worker:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
         self._ends_at: float | None = None
-        self._places = Places(settings.connections_max)
-        self._appetite = Appetite(self._places)
+        self._pace = Pace()
+        self._places = Places(settings.connections_max, self._pace)
+        self._appetite = Appetite(self._places, self._pace)
         self._runs_alone = False
         self._alone: deque[tuple[EndpointPlan, Claim]] = deque()
         self._to_give_back: list[Claim] = []
@@ -184,7 +186,7 @@ class Worker:
         claims: Sequence[Claim] | None = None
         try:
             claims = await self._transact(lambda: claim(wanted, worker_id, self._running.sql))
-            self._begin(claims, {each.endpoint: each.limit for each in wanted})
+            self._begin(claims)
         except Exception as error:
             if claims is not None or isinstance(error, ClaimsUnknownError):
                 self._heartbeat.distrust(worker_id)
@@ -242,7 +244,7 @@ class Worker:
         with contextlib.suppress(InboxError):
             await self._transact(lambda: make_partitions(self._running.sql))
 
-    def _begin(self, claims: Sequence[Claim], limits: Mapping[str, int]) -> None:
+    def _begin(self, claims: Sequence[Claim]) -> None:
         plans = {endpoint.name: endpoint for endpoint in self._endpoints()}
         self._appetite.took(tuple(plans.values()), claims)
         for name in {each.event.endpoint for each in claims}:
@@ -250,26 +252,19 @@ class Worker:
             due = [each for each in claims if each.event.endpoint == name]
             self._alone.extend((endpoint, each) for each in due if each.solitary)
             shared = [each for each in due if not each.solitary]
-            parts = self._parted(endpoint, shared, len(plans), backlog=len(due) >= limits[name])
-            self._places.add(endpoint, parts)
+            self._places.add(endpoint, self._parted(endpoint, shared, len(plans)))
         if self._alone:  # whatever else is held when it kills the process would be a suspect
             self._to_give_back.extend(self._places.clear())
             while len(self._alone) > 1:
                 self._to_give_back.append(self._alone.pop()[1])
 
-    def _parted(
-        self, endpoint: EndpointPlan, due: list[Claim], among: int, *, backlog: bool
-    ) -> list[list[Claim]]:
-        """
-        Share out what was claimed: as many transactions as there are places, and while as much came as was asked for,
-        as many events in each as may be. What lost its database runs apart.
-        """
+    def _parted(self, endpoint: EndpointPlan, due: list[Claim], among: int) -> list[list[Claim]]:
+        """Share out what was claimed, as much to a transaction as there may be. What lost its database runs apart."""
         apart = [[each] for each in due if self._losses[each.id]]
         rest = [each for each in due if not self._losses[each.id]]
-        size = endpoint.settings.batch_events_max
-        if not backlog:
-            room = max(1, self._places.free(endpoint, among))
-            size = max(1, min(size, -(-len(rest) // room)))
+        size = self._pace.events(endpoint)
+        if not self._pace.fast(endpoint):
+            size = max(1, min(size, -(-len(rest) // max(1, self._places.free(endpoint, among)))))
         return apart + [rest[start : start + size] for start in range(0, len(rest), size)]
 
     def _fill(self) -> None:
@@ -297,8 +292,10 @@ class Worker:
         self._wakened.set()
 
     async def _run(self, endpoint: EndpointPlan, claims: list[Claim]) -> None:
+        started = time.monotonic()
         try:
             outcomes = await self._flows.run(run_claims(endpoint, claims, self._running))
+            self._pace.ran(endpoint, len(claims), time.monotonic() - started)
             self.outcomes.update(outcomes)
             for each in claims:
                 self._losses.pop(each.id, None)

@@ -1,6 +1,7 @@
 -- Take the rows of several claimed events and mark them processed, in the one transaction in which the handlers of all of them run.
 -- Skips what somebody has locked: it is run by itself, and waits there. Otherwise as settle_claimed; what fails is unmarked by
--- seal_effect. %(ids)s, %(tokens)s: arrays of equal length.
+-- seal_effect. %(ids)s, %(tokens)s: arrays of equal length. %(lock_ms)s: how long a handler may wait for a lock while it shares the
+-- transaction, whose other events hold theirs meanwhile; a stricter limit of its own stays.
 -- Returns (id, the transaction's id) of those that are marked. P-FENCE, P-ONCE, P-FLOW. Index: primary key.
 WITH held AS MATERIALIZED (
     SELECT i.id
@@ -16,4 +17,9 @@ WITH held AS MATERIALIZED (
     WHERE id = ANY (ARRAY(SELECT held.id FROM held))
     RETURNING id
 )
-SELECT id, pg_current_xact_id()::text, set_config('lock_timeout', current_setting('webhook_inbox.lock_timeout'), true) FROM marked
+SELECT id, pg_current_xact_id()::text,
+       set_config('lock_timeout', set_config('webhook_inbox.lock_timeout', shared.lock_timeout, true), true)
+FROM marked, (
+    SELECT CASE WHEN own = '0' OR own::interval > %(lock_ms)s * interval '1 millisecond' THEN %(lock_ms)s::integer || 'ms' ELSE own END
+    FROM current_setting('webhook_inbox.lock_timeout') own
+) AS shared (lock_timeout)
