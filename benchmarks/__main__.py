@@ -39,8 +39,7 @@ def _measure(given: argparse.Namespace) -> int:
     chosen = choose([load_suite(name) for name in names], given.only)
     failures = []
     with serve() as server:
-        description = describe(server)
-        print(_heading(description), file=sys.stderr)
+        print(_heading(describe(server)), file=sys.stderr)
         for suite, subjects in chosen:
             seconds = given.seconds or (QUICK_SECONDS if given.quick else suite.seconds)
             bench = Bench(server, seconds, given.quick)
@@ -48,7 +47,8 @@ def _measure(given: argparse.Namespace) -> int:
             print(f"\n{suite.name}: {suite.about}\n{table(suite, subjects, outcome)}\n", flush=True)
             failures += outcome.failures
             if given.json:
-                merge(given.json, description, {suite.name: suite_results(suite, outcome, seconds=seconds)})
+                part = suite_results(suite, outcome, seconds=seconds)
+                merge(given.json, describe(server), {suite.name: part})
     print("".join(f"failed: {each}\n" for each in failures), end="", file=sys.stderr)
     return 1 if failures else 0
 

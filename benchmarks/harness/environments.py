@@ -12,7 +12,6 @@ import subprocess
 import sys
 import venv
 from collections.abc import Sequence
-from importlib.metadata import distributions
 from pathlib import Path
 
 from benchmarks.harness.errors import BenchmarkError
@@ -68,15 +67,6 @@ def peers_node() -> Path:
         _run([npm, "install", "--no-package-lock", "--no-audit", "--no-fund", "--silent"], cwd=NODE_HOME)
         _write_stamp(NODE_HOME, stamp)
     return NODE_HOME
-
-
-def python_versions(python_home: Path | None = None) -> dict[str, str]:
-    """Give the version of every distribution in an environment: the peers' by its folder, else this program's."""
-    path = (
-        None if python_home is None else [str(each) for each in python_home.glob("lib/python*/site-packages")]
-    )
-    found = distributions() if path is None else distributions(path=path)
-    return dict(sorted((each.metadata["Name"].lower(), each.version) for each in found))
 
 
 def _digest(pins: Path, more: str) -> str:

@@ -7,11 +7,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness.environments import PYTHON_HOME, python_versions
 from benchmarks.harness.machine import commit, machine
 from benchmarks.harness.rounds import Outcome
 from benchmarks.harness.server import Server
 from benchmarks.harness.suite import Suite
+from benchmarks.harness.versions import versions
 
 
 def describe(server: Server) -> dict[str, Any]:
@@ -21,7 +21,7 @@ def describe(server: Server) -> dict[str, Any]:
         "commit": commit(),
         "machine": machine(),
         "postgres": server.settings(),
-        "versions": {"project": python_versions(), "peers": python_versions(PYTHON_HOME)},
+        "versions": versions(),
     }
 
 

@@ -79,7 +79,7 @@ def drain(contender: Contender, server: Server, *, jobs: int) -> Figures:
         first, last = _watch(
             working, environment, contender, (server, database), done=done, expected=jobs - failing
         )
-        per_second = _checked(database, jobs - failing) if contender.business else _rate(first, last)
+        per_second = checked_rate(database, jobs - failing) if contender.business else _rate(first, last)
     return {"per_second": per_second, **_cost(first, last)}
 
 
@@ -179,7 +179,7 @@ def _said(workers: list[Program]) -> str:
     return "\n".join(worker.said() for worker in workers) or "the worker said nothing"
 
 
-def _checked(database: Database, expected: int) -> float:
+def checked_rate(database: Database, expected: int) -> float:
     """Compare effects and events; give the rate between the first effect and the last."""
     with psycopg.connect(database.dsn) as connection:
         rows, events, seconds = _row(connection, _LEDGER)

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
-from benchmarks.harness.environments import PACKAGE_JSON, REQUIREMENTS
 from benchmarks.harness.figures import Spread, number
 from benchmarks.report.data import Measured, Measurement, Results
 from benchmarks.report.goals import goals
@@ -16,7 +12,6 @@ from benchmarks.report.sections import SECTIONS, Part, Section
 
 PAGE = Path("docs/explanation/performance.md")
 PLOTS = "performance"
-_OURS = ("granian", "httptools", "msgspec", "psycopg", "psycopg-pool", "uvicorn", "uvloop")
 _HEAD = """# Performance
 
 <!-- Drawn by `python -m benchmarks.report` from benchmarks/results.json; a change here is lost. -->
@@ -134,18 +129,10 @@ def _conditions(results: Results) -> Iterator[str]:
         f"PostgreSQL {postgres.pop('server_version')}.\n"
     )
     yield f"PostgreSQL: {', '.join(f'`{name}` {value}' for name, value in postgres.items())}.\n"
-    yield f"Ours: {_versions(_OURS, latest['versions']['project'])}.\n"
-    yield f"Peers: {_versions(_pinned(), latest['versions']['peers'])}; {_node_pins()}.\n"
+    versions = latest["versions"]
+    yield f"Ours: {_versions(versions['project'])}.\n"
+    yield f"Peers: {_versions({**versions['peers'], **versions['node']})}.\n"
 
 
-def _versions(names: tuple[str, ...], found: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name} {found[name]}" for name in names if name in found)
-
-
-def _pinned() -> tuple[str, ...]:
-    return tuple(re.findall(r"^([a-z][\w-]*)", REQUIREMENTS.read_text(), re.MULTILINE))
-
-
-def _node_pins() -> str:
-    pins = json.loads(PACKAGE_JSON.read_text())["dependencies"]
-    return ", ".join(f"{name} {version}" for name, version in pins.items())
+def _versions(found: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {version}" for name, version in found.items())

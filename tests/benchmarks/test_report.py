@@ -43,7 +43,7 @@ def results(file: Path, **rates: list[float | None]) -> Results:
             ("processor", "processors", "memory_gib", "kernel", "system", "python"), "?"
         ),
         "postgres": {"server_version": "18", "fsync": "on"},
-        "versions": {"project": {"psycopg": "3"}, "peers": {"stripe": "16"}},
+        "versions": {"project": {"psycopg": "3"}, "peers": {"stripe": "16"}, "node": {"pg": "8"}},
     }
     suite = {"about": "", "seconds": 1.0, "failures": [], "subjects": subjects, **conditions}
     file.write_text(json.dumps({"suites": {"receive": suite}}))

@@ -10,7 +10,7 @@ from psycopg import AsyncConnection, Connection
 from psycopg_pool import ConnectionPool
 
 from webhook_inbox import Event, EventResult, GiveUp, Handlers, Ignore, Inbox, Outcome, Receipt, State, Tx
-from webhook_inbox.sources import Hmac, StandardWebhooks, Stripe
+from webhook_inbox.sources import GitHub, Hmac, Meta, Shopify, Slack, Source, StandardWebhooks, Stripe
 
 inbox = Inbox("postgresql:///app", schema="hooks", duplicate_wait_seconds=2.0)
 pooled = Inbox(ConnectionPool("postgresql:///app", open=False))
@@ -19,6 +19,14 @@ configured_by_environment = Inbox()
 billing = inbox.endpoint("billing", Stripe(secrets="whsec_fake_typing"), mode="inline", unhandled="drop")
 several = inbox.endpoint("several", Stripe(secrets=["whsec_fake_a", "whsec_fake_b"]), mode="inline")
 mail = inbox.endpoint("mail", StandardWebhooks(secrets="whsec_ZmFrZV90eXBpbmdfc2VjcmV0"), mode="inline")
+
+# Whatever has a name of its own is typed like any class, although it is imported only when it is asked for.
+named: list[Source] = [
+    GitHub("fake-secret", algorithm="sha1"),
+    Meta("fake-secret", verify_token="fake-token"),
+    Shopify(["fake-old", "fake-new"], event_id="webhook"),
+    Slack("fake-secret", tolerance_seconds=60),
+]
 
 
 @billing.on("invoice.paid", "invoice.payment_succeeded")

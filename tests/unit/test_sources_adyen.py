@@ -129,6 +129,17 @@ def test_fields_are_signed_as_they_are(fields: dict[str, Any]) -> None:
     assert ask(signed(item(**fields))) == Verified("secret-1")
 
 
+@pytest.mark.parametrize(("value", "text"), [(True, "true"), (False, "false")])
+def test_a_truth_is_signed_as_json_writes_it(value: bool, text: str) -> None:
+    """Adyen sends texts; were it to send truths, they would be signed as the texts are."""
+    payload = signed(item(success=text))
+    payload["notificationItems"][0]["NotificationRequestItem"]["success"] = value
+    assert ask(payload) == Verified("secret-1")
+    (reading,) = SOURCE.identify(delivery(json.dumps(payload).encode()))
+    assert isinstance(reading, Identity)
+    assert reading.event_id == f"PSP1|AUTHORISATION|{text}"
+
+
 def test_each_item_may_be_signed_with_either_key_while_a_new_one_spreads() -> None:
     """The label is that of the last."""
     old, new = "AB" * 32, ADYEN_KEY

@@ -115,5 +115,5 @@ def test_each_algorithm_reads_its_own_header_and_no_other() -> None:
 
 def test_another_algorithm_stops_the_start() -> None:
     """By name."""
-    with pytest.raises(ConfigurationError, match="must be 'sha256' or 'sha1'"):
+    with pytest.raises(ConfigurationError, match=r"^GitHub\(algorithm=\.\.\.\) must be 'sha256' or 'sha1'$"):
         GitHub(SECRET, algorithm="md5")  # type: ignore[arg-type]  # what is tested

@@ -37,10 +37,20 @@ def form(**members: str) -> bytes:
     return urlencode({"event": "clicked", **signature()} | members).encode()
 
 
+REFUSALS = {
+    "signature_missing": "no signature in the body",
+    "signature_malformed": "the signature in the body is no lower-case hex of 32 bytes",
+    "signature_mismatch": "the signature in the body was made with another secret",
+    "timestamp_malformed": "the signature in the body has no unix time",
+    "id_malformed": "the signature in the body has no token of ASCII characters",
+}
+
+
 def refusal(sent: bytes, *headers: tuple[str, str], now: float = NOW) -> str:
     """Give the reason."""
     got = verdict(SOURCE, delivery(sent, headers, now=now))
     assert isinstance(got, Rejected)
+    assert got.message == REFUSALS.get(got.reason, got.message)
     return got.reason
 
 

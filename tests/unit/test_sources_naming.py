@@ -48,6 +48,8 @@ def test_several_values_are_joined_and_all_of_them_count() -> None:
     assert isinstance(reading, Identity)
     assert reading.event_id.startswith("12|A%7CB|true|sha256:")
     assert event_id("50%", "a|b") == "50%25|a%7Cb"
+    no = named(b'{"a":"x","ok":false,"type":"t"}', event_id=("$.a", "$.ok"))
+    assert no == Identity(event_id="x|false", event_type="t")
 
 
 @pytest.mark.parametrize(

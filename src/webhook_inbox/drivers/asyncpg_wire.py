@@ -79,6 +79,7 @@ class AsyncpgWire(Wire):
     """
 
     errors = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, ValueError)
+    opens_transactions = False
 
     def __init__(self, conn: Any) -> None:  # noqa: ANN401 - asyncpg has no types
         self._conn = conn

@@ -271,7 +271,7 @@ class DjangoLender:
 
     def forget_idle(self) -> Doing[None]:
         """Empty Django's own pool where it has one; other threads find out by themselves."""
-        if pool := connections[self._alias].pool:
+        if pool := getattr(connections[self._alias], "pool", None):  # Django 4.2 and 5.0 have none
             pool.drain()
         yield from ()
 

@@ -45,7 +45,8 @@ class SqlAlchemyLoan(Loan):
         self._root: Any = None
         self._strayed: list[Any] = []
         self._lent = True
-        event.listen(_sync(conn), "before_cursor_execute", self._held)
+        if not wire.opens_transactions:
+            event.listen(_sync(conn), "before_cursor_execute", self._held)
 
     def _held(self, *_: object) -> None:
         if not self.wire.holds:
@@ -143,9 +144,9 @@ class SqlAlchemyLender:
 
     @property
     def connections_max(self) -> int | None:
-        """Give how many connections the engine's pool keeps; None where it keeps none."""
+        """Give how many connections the engine's pool keeps; None where it keeps none, or as many as it makes."""
         size = getattr(self.engine.pool, "size", None)
-        return int(size()) if callable(size) else None
+        return int(size()) or None if callable(size) else None
 
     def dsn(self) -> str | None:
         """Give what the engine's URL says; its ``connect_args``, ``creator`` and listeners are not to be seen there."""

@@ -26,6 +26,8 @@ class Wire(ABC):
 
     #: What this driver raises for what the server, the connection or a value has done.
     errors: tuple[type[Exception], ...]
+    #: Whether the driver itself opens a transaction for a statement that finds none.
+    opens_transactions = True
 
     @property
     @abstractmethod

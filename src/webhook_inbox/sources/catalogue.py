@@ -69,6 +69,9 @@ def describe(source: type[Source]) -> dict[str, Any]:
     """
     Give all that a provider's class says about it, ready for JSON.
 
+    Args:
+        source: One of ``providers``.
+
     Returns:
         ``name`` (of the class), ``provider``, what ``Source`` documents as attributes, and the members of ``Facts``;
         each fact is ``text``, ``source`` and ``seconds``, its text empty where it is not confirmed.
