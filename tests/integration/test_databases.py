@@ -148,28 +148,36 @@ def test_a_process_opens_no_more_connections_than_the_formula_says(database: str
     assert 2 <= most <= pools + OWN_CONNECTIONS
 
 
-def test_an_engine_whose_url_says_too_little_lends_its_own_connections(
-    database: str, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("elsewhere", ["nowhere", "another database"])
+def test_an_engine_whose_url_does_not_lead_there_lends_its_own_connections(
+    database: str, empty_database: str, caplog: pytest.LogCaptureFixture, elsewhere: str
 ) -> None:
-    """P-COUNT: leases are kept by the engine's connections where its URL does not lead to the database."""
+    """P-COUNT: leases are kept where the events are, whatever else the engine's URL leads to; it is told."""
 
     async def story() -> None:
-        url = url_of(database, "psycopg")
-        engine = create_engine("postgresql+psycopg://", connect_args=_arguments(url), pool_size=3)
-        for given in GIVEN:
-            if given.label == "engine":
-                inbox = Inbox(engine, poll_seconds=0.1, connection_wait_seconds=1)
-                billing = inbox.endpoint("billing", Stripe(secrets=SECRET))
-                billing.on("*")(given.handler(lambda event: f"INSERT INTO effects VALUES ('{event.id}')"))
+        url = url_of(empty_database, "psycopg")
+        if elsewhere == "nowhere":
+            url = url.set(query={"host": "/nowhere"})
+        engine = create_engine(url, connect_args=_arguments(url_of(database, "psycopg")), pool_size=3)
+        inbox = Inbox(engine, poll_seconds=0.1, connection_wait_seconds=1, lease_seconds=2)
+        billing = inbox.endpoint("billing", Stripe(secrets=SECRET))
+        (given,) = (each for each in GIVEN if each.label == "engine")
+        billing.on("*")(given.handler(lambda event: f"INSERT INTO effects VALUES ('{event.id}')"))
         with psycopg.connect(database, autocommit=True) as witness:
             witness.execute("CREATE TABLE effects (event_id text NOT NULL)")
             opened = Shop(inbox, witness)
+            renewed = (
+                "SELECT count(*) FROM webhooks.workers WHERE heartbeat_at > started_at + interval '1 second'"
+            )
             async with inbox.running(worker=True):
                 assert await opened.deliver("evt_1") is Outcome.QUEUED
                 await until(lambda: opened.effects() == ["evt_1"])
+                await until(lambda: witness.execute(renewed).fetchone() == (1,))
         engine.dispose()
 
-    asyncio.run(story())
+    with caplog.at_level("WARNING", "webhook_inbox"):
+        asyncio.run(story())
+    assert "own_session_refused" in {getattr(record, "event", "") for record in caplog.records}
 
 
 def _arguments(url: Any) -> dict[str, Any]:

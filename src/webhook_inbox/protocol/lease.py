@@ -205,6 +205,13 @@ def notify(channel: str, sql: Statements) -> Plan[None]:
     yield Together((_begin(sql), One(sql.notify, {"channel": channel}), Commit()))
 
 
+def which_database(sql: Statements) -> Plan[Row]:
+    """Say which database a session is on, of which start of which server: equal on two sessions where it is one."""
+    row: Row = yield Begin(sql.which_database, seconds_max=_BOOKKEEPING_SECONDS)
+    yield Rollback()
+    return row
+
+
 def _begin(sql: Statements) -> Begin:
     return Begin(
         sql.begin,

@@ -14,15 +14,17 @@ from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
 from webhook_inbox.drivers.django_database import Django
 from webhook_inbox.drivers.driver import AsyncDriver, Driver
-from webhook_inbox.drivers.lending import LoopDriver, ThreadDriver
+from webhook_inbox.drivers.lending import LoopDriver
 from webhook_inbox.drivers.psycopg_async import AsyncPsycopgDriver
 from webhook_inbox.drivers.psycopg_settings import libpq_dsn
 from webhook_inbox.drivers.psycopg_sync import PsycopgDriver
 from webhook_inbox.errors import ConfigurationError
 from webhook_inbox.model.settings import Settings
+from webhook_inbox.protocol.lease import which_database
 from webhook_inbox.protocol.probe import Probe, no_probe
-from webhook_inbox.runtime.own import OverLoop, OwnDriver
+from webhook_inbox.runtime.own import NotOurs, OverLoop, OwnDriver
 from webhook_inbox.runtime.worlds import AsyncpgPool, world_of
+from webhook_inbox.sql.statements import Statements
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -47,6 +49,7 @@ class Drivers:
         threads: For ``def`` handlers and synchronous callers, or None.
         loops: For ``async def`` handlers, or None.
         connections_max: Of the pool that the user gave; None where we make one.
+        sure: Whether that DSN is all that says where the user's connections lead to.
         probe: Told the fault points of every plan, those of our own sessions too.
     """
 
@@ -54,21 +57,24 @@ class Drivers:
     threads: Driver | None
     loops: AsyncDriver | None
     connections_max: int | None = None
+    sure: bool = True
     probe: Probe = no_probe
 
-    def own(self, settings: Settings) -> Driver:
-        """Make a driver with one connection that nobody else uses, whatever pool the user gave; see ``OwnDriver``."""
+    def own(self, settings: Settings, sql: Statements) -> Driver:
+        """Make a driver with one connection that nobody else uses; see ``own.py`` for where that cannot be."""
         dsn = self.find_dsn()
-        alone = settings.with_overrides({"connections_max": 1})
-        own = None if dsn is None else PsycopgDriver(dsn, settings=alone, probe=self.probe)
-        if isinstance(self.threads, ThreadDriver):
-            return OwnDriver(own, self.threads)
-        if isinstance(self.loops, LoopDriver):
-            loops = self.loops
-            return OwnDriver(own, OverLoop(loops, lambda: loops.loop))
-        if own is None:
+        if dsn is None:
+            return self._shared()
+        own = PsycopgDriver(dsn, settings=settings.with_overrides({"connections_max": 1}), probe=self.probe)
+        return own if self.sure else OwnDriver(own, self._shared(), lambda: which_database(sql))
+
+    def _shared(self) -> Driver:
+        loops = self.loops
+        if self.threads is None and isinstance(loops, LoopDriver):
+            return OverLoop(loops, lambda: loops.loop)
+        if self.threads is None:
             raise ConfigurationError("the database given serves neither threads nor event loops")
-        return own
+        return NotOurs(self.threads)
 
 
 def drivers_for(database: Database | None, *, settings: Settings, probe: Probe) -> Drivers:
@@ -122,6 +128,7 @@ def _drivers_of_world(given: object, *, settings: Settings, probe: Probe) -> Dri
         threads=world.threads,
         loops=world.loops,
         connections_max=world.connections_max,
+        sure=world.sure,
         probe=probe,
     )
 

@@ -15,8 +15,8 @@ from concurrent.futures import TimeoutError as WaitedTooLong
 from typing import TypeVar
 
 from webhook_inbox.drivers.driver import AsyncDriver, Driver
-from webhook_inbox.errors import StoreUnavailableError
-from webhook_inbox.protocol.steps import Plan
+from webhook_inbox.errors import InboxError, StoreUnavailableError
+from webhook_inbox.protocol.steps import Plan, Row
 from webhook_inbox.telemetry import events
 
 _LOOP_SECONDS_MAX = 10.0
@@ -29,35 +29,36 @@ def _nothing() -> None:
 
 class OwnDriver:
     """
-    Run plans on *own*, or on *shared* where nothing has ever come of that.
+    Run plans on *own* where it leads to the database of *shared*, else on *shared*.
 
     Args:
-        own: Has one connection that nobody else uses; None where its DSN is not known.
+        own: Has one connection that nobody else uses.
         shared: Borrows the user's connections.
+        which: Asks for the database that a session is on.
     """
 
-    def __init__(self, own: Driver | None, shared: Driver) -> None:
-        self._own = own
+    def __init__(self, own: Driver, shared: Driver, which: Callable[[], Plan[Row]]) -> None:
+        self._own: Driver | None = own
         self._shared = shared
+        self._which = which
         self._proven = False
 
     def run(self, plan: Callable[[], Plan[T]], *, abandoned: Callable[[], None] = _nothing) -> T:
         """Run a fresh plan; see ``Driver.run``."""
-        if self._own is not None:
-            try:
-                done = self._own.run(plan, abandoned=abandoned)
-            except StoreUnavailableError:
-                if self._proven:
-                    raise
-            else:
-                self._proven = True
-                return done
-        done = self._shared.run(plan, abandoned=abandoned)
-        if self._own is not None:  # the database is there, and our DSN is no way to it
+        if not self._proven and self._own is not None:
+            self._prove(self._own)
+        return (self._own or self._shared).run(plan, abandoned=abandoned)
+
+    def _prove(self, own: Driver) -> None:
+        wanted = self._shared.run(self._which)
+        try:
+            self._proven = own.run(self._which) == wanted
+        except InboxError:
+            self._proven = False
+        if not self._proven:
             events.OWN_SESSION_REFUSED.log()
             self.close()
             self._own = None
-        return done
 
     def close(self) -> None:
         """Close the session of our own."""
@@ -68,6 +69,23 @@ class OwnDriver:
         """Cut the connections of plans that are under way."""
         if self._own is not None:
             self._own.give_up()
+
+
+class NotOurs:
+    """Run plans on a driver of the user's connections, and leave it to its owner to close it."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+
+    def run(self, plan: Callable[[], Plan[T]], *, abandoned: Callable[[], None] = _nothing) -> T:
+        """Run a fresh plan; see ``Driver.run``."""
+        return self._driver.run(plan, abandoned=abandoned)
+
+    def close(self) -> None:
+        """Close nothing."""
+
+    def give_up(self) -> None:
+        """Cut nothing: the worker's own drivers do."""
 
 
 class OverLoop:

@@ -311,7 +311,7 @@ class Service:
 
     def _private_driver(self) -> Driver:
         """Make a driver with one connection that nobody else uses, whatever pool the user gave."""
-        return self._drivers.own(self._settings)
+        return self._drivers.own(self._settings, self._sql)
 
     def _recorded(self) -> None:
         """Wake whoever works: this process at once, others by a notification."""

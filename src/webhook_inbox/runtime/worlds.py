@@ -28,6 +28,7 @@ class World:
 
     Attributes:
         find_dsn: Gives what they connect to; None where it cannot be told.
+        sure: Whether nothing but that DSN says where they connect to.
         threads: For ``def`` handlers, or None.
         loops: For ``async def`` handlers, or None.
         connections_max: How many there are in the pool; None where there is no pool, or no limit.
@@ -37,6 +38,7 @@ class World:
     threads: Driver | None = None
     loops: AsyncDriver | None = None
     connections_max: int | None = None
+    sure: bool = True
 
 
 def world_of(given: object, *, settings: Settings, probe: Probe) -> World | None:
@@ -73,6 +75,7 @@ def _sqlalchemy(given: Any, settings: Settings, probe: Probe) -> World | None:  
         threads=None if on_loops else ThreadDriver(lender, probe=probe),
         loops=LoopDriver(lender, probe=probe) if on_loops else None,
         connections_max=lender.connections_max,
+        sure=False,  # an engine's connect_args, creator and listeners are not to be seen
     )
 
 

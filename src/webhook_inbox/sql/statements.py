@@ -74,6 +74,7 @@ class Statements:
     status_backlog: Statement
     status_outbox: Statement
     version_applied: Statement
+    which_database: Statement
 
     @classmethod
     def of(cls, schema: str) -> Statements:

@@ -279,7 +279,7 @@ COMMIT_HOOK_FAILED = LogEvent(
 OWN_SESSION_REFUSED = LogEvent(
     name="own_session_refused",
     level=logging.WARNING,
-    text="leases and notifications: the DSN of the database given leads nowhere; they borrow its connections",
+    text="leases and notifications: the DSN of the database given does not lead to it; they borrow its connections",
     meaning="What the inbox was given connects by more than its DSN says (``connect_args``, a token). Nothing is lost.",
 )
 
