@@ -193,7 +193,11 @@ def test_a_connection_lives_as_long_as_conn_max_age_says(
     def run() -> None:
         bench.run(lambda: record_one(item(bench.handler(hooking([], "none"))), recording()))
         found.append(connections[bench.alias].connection is not None)
+        connections[bench.alias].close_at = 0.0  # its time has come
+        bench.run(lambda: record_one(item(), recording()))
+        found.append(connections[bench.alias].connection is not None)
         connections[bench.alias].ensure_connection()
+        connections[bench.alias].close_at = 0.0
         bench.run(lambda: record_one(item(), recording()))
         found.append(connections[bench.alias].connection is not None)
         connections[bench.alias].close()
@@ -201,7 +205,7 @@ def test_a_connection_lives_as_long_as_conn_max_age_says(
     thread = threading.Thread(target=run)
     thread.start()
     thread.join(30)
-    assert found == [stays, True]
+    assert found == [stays, False, True]
 
 
 @pytest.fixture

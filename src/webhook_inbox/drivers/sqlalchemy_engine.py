@@ -10,10 +10,17 @@ SQLAlchemy's own transaction object, whichever way it was ended (P-ONCE).
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Any, TypeAlias
 
 from sqlalchemy import Connection, Engine, event
-from sqlalchemy.exc import DBAPIError, InvalidRequestError, PendingRollbackError, TimeoutError as PoolTimeout
+from sqlalchemy.exc import (
+    DBAPIError,
+    InvalidRequestError,
+    PendingRollbackError,
+    SQLAlchemyError,
+    TimeoutError as PoolTimeout,
+)
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession, async_sessionmaker
 from sqlalchemy.orm import Session, sessionmaker
 
@@ -58,9 +65,8 @@ class SqlAlchemyLoan(Loan):
             bind=self.conn, binds=None, twophase=False, join_transaction_mode="control_fully"
         )
         event.listen(_sync(self.session), "after_begin", self._began)
-        _sync(
-            self.session
-        ).connection()  # a session that has not begun would end nothing by commit() or rollback()
+        # A session that has not begun would end nothing by commit() or rollback(), and its handler believe it had.
+        _sync(self.session).connection()
 
     def _began(self, *begun: object) -> None:
         _, _, connection = begun  # the session and its transaction come before it
@@ -103,16 +109,14 @@ class SqlAlchemyLoan(Loan):
 
     def give_back(self) -> Doing[None]:
         """Give it back to the engine's pool, which replaces one that is closed."""
+        if self._lent and not self.conn.closed:
+            self._lent = False
+            if self.wire.closed:
+                yield self.conn.invalidate()
+            yield self.conn.close()
         for session in self._strayed:
-            yield session.close()
-        if not self._lent:
-            return
-        self._lent = False
-        if self.conn.closed:
-            return
-        if self.wire.closed:
-            yield self.conn.invalidate()
-        yield self.conn.close()
+            with suppress(SQLAlchemyError):
+                yield session.close()
 
     def abandon(self) -> None:
         """Give it back, closed, from another thread."""
@@ -141,6 +145,11 @@ class SqlAlchemyLender:
         self._settings = settings
         self._is_async = isinstance(self.engine, AsyncEngine)
         _check(self.engine)
+        self._errors: tuple[type[Exception], ...] = (DBAPIError, OSError)
+        if self.engine.dialect.driver == "asyncpg":
+            from webhook_inbox.drivers.asyncpg_wire import AsyncpgWire
+
+            self._errors += AsyncpgWire.errors  # SQLAlchemy 2.0 lets them through where it connects
 
     @property
     def connections_max(self) -> int | None:
@@ -160,7 +169,7 @@ class SqlAlchemyLender:
             conn = yield self._connect()
         except (PoolTimeout, TimeoutError) as error:
             raise pool_exhausted(self._settings) from error
-        except (DBAPIError, OSError) as error:
+        except self._errors as error:
             raise store_error(getattr(error, "orig", None) or error, broken=True) from error
         try:
             wire = yield from _wire_of(conn)
