@@ -16,6 +16,7 @@ from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
 
 from webhook_inbox.drivers.failures import caused_by, handler_error, store_error
 from webhook_inbox.drivers.psycopg_flight import commits, fly
+from webhook_inbox.drivers.psycopg_loop import LoopConnection
 from webhook_inbox.drivers.psycopg_settings import (
     CLOSE_SECONDS_MAX,
     STALE_POOL_SQLSTATES,
@@ -240,7 +241,9 @@ class AsyncPsycopgDriver:
             if self._pool is None:
                 configure = _configure if self._settings.prepared_statements else None
                 arguments = connect_arguments(self._given, self._settings)
-                pool = AsyncConnectionPool(**arguments, configure=configure)
+                pool: AsyncConnectionPool[Any] = AsyncConnectionPool(
+                    **arguments, configure=configure, connection_class=LoopConnection
+                )
                 await pool.open()
                 self._pool = pool
             return self._pool
