@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import signal
 import sys
 from dataclasses import replace
 
@@ -27,6 +28,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=0)
     parser.add_argument("--rounds", type=int, default=1)
     given = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that whatever runs is ended too
     contender = next(each for each in CONTENDERS if each.name == given.name)
     candidates = [replace(contender, settings=each) for each in _combinations(contender, given.settings)]
     rates: dict[str, list[float]] = {each.setting: [] for each in candidates}
