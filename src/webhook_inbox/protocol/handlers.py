@@ -114,9 +114,8 @@ class Handlers:
         """
         Register the decorated function as set-based: it takes (tx, list of events), one transaction, one effect each.
 
-        The events of a call are due together and of one endpoint; on an error they run again one by one, in
-        lists of one. Say to
-        which event a message belongs: ``tx.emit(..., event=event)``.
+        The events of a call are due together and of one endpoint; on an error they run again in halves, down to lists
+        of one. Say to which event a message belongs: ``tx.emit(..., event=event)``.
 
         Raises:
             ConfigurationError: As ``on``, or another handler shares one of the types.
