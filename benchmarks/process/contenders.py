@@ -66,16 +66,13 @@ def ours(name: str, title: str, settings: Mapping[str, int | str], *, batch: boo
     )
 
 
-_ONE_BATCH: Mapping[str, int | str] = {"concurrency_max": 1, "batch_events_max": 100}
 OURS = (
-    ours("ours-async", "webhook-inbox, async def", {"shape": "async", **_ONE_BATCH}),
-    ours(
-        "ours-async-pipeline", "webhook-inbox, async def, pipeline", {"shape": "async-pipeline", **_ONE_BATCH}
-    ),
-    ours("ours-sync", "webhook-inbox, def", {"shape": "sync", **_ONE_BATCH}),
-    ours("ours-sync-pipeline", "webhook-inbox, def, pipeline", {"shape": "sync-pipeline", **_ONE_BATCH}),
-    ours("ours-asyncpg", "webhook-inbox, asyncpg", {"shape": "asyncpg", **_ONE_BATCH}),
-    ours("ours-set", "webhook-inbox, set-based", {"shape": "set", **_ONE_BATCH}, batch=True),
+    ours("ours-async", "webhook-inbox, async def", {"shape": "async"}),
+    ours("ours-async-pipeline", "webhook-inbox, async def, pipeline", {"shape": "async-pipeline"}),
+    ours("ours-sync", "webhook-inbox, def", {"shape": "sync"}),
+    ours("ours-sync-pipeline", "webhook-inbox, def, pipeline", {"shape": "sync-pipeline"}),
+    ours("ours-asyncpg", "webhook-inbox, asyncpg", {"shape": "asyncpg"}),
+    ours("ours-set", "webhook-inbox, set-based", {"shape": "set"}, batch=True),
 )
 PEERS = (
     Contender(

@@ -13,6 +13,7 @@ from psycopg_pool import ConnectionPool
 
 from tests.fixtures.pooler import UNPREPARED
 from tests.fixtures.queue import EFFECTS, Queue, in_time, until
+from webhook_inbox.model.claim import Retry
 from webhook_inbox.protocol.process import RunOutcome
 from webhook_inbox.protocol.run import run_claims
 
@@ -149,9 +150,12 @@ def test_one_that_fails_stops_none_of_its_batch(database: str) -> None:
 
 
 @pytest.mark.parametrize("whole", [True, False])
-def test_a_set_based_handler_gets_all_that_is_due(whole: bool, database: str) -> None:
+def test_a_set_based_handler_gets_all_that_is_due(
+    whole: bool, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """P-ONCE, P-FLOW: a set-based handler gets its events at once; where that fails, in halves down to the culprit."""
     calls: list[int] = []
+    monkeypatch.setattr(Retry, "delay", lambda *_: 2.0)  # no chance that it is due within the same drain
 
     async def story() -> None:
         box = queue(database, connections_max=3, batch_events_max=50)
