@@ -12,6 +12,7 @@ from hashlib import sha256
 from typing import Any
 
 from tests.deliveries import STANDARD_SECRET, STRIPE_SECRET
+from tests.key_pairs import ec_pair, ed25519_pair
 from webhook_inbox import sources
 from webhook_inbox.model.delivery import Delivery
 from webhook_inbox.model.headers import Headers
@@ -24,6 +25,8 @@ JSON = ("content-type", "application/json")
 FORM = ("content-type", "application/x-www-form-urlencoded")
 GITLAB_SECRET = "whsec_ZmFrZS1naXRsYWItc2lnbmluZy10b2tlbi0zMmJ5dGU="
 ADYEN_KEY = "FA4E" * 16
+DISCORD_KEYS, DISCORD_OTHER_KEYS = ed25519_pair(1), ed25519_pair(2)
+SENDGRID_KEYS, SENDGRID_OTHER_KEYS = ec_pair(1), ec_pair(2)
 
 
 def written(payload: object) -> bytes:
@@ -71,16 +74,21 @@ def example(
     *headers: str,
     secret: str = "fake-secret-1",
     other_secret: str = "fake-secret-2",
+    signs_with: str = "",
     sent: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> Example:
-    """Describe one delivery of the provider *name*; *events* are the ids and types in it."""
+    """
+    Describe one delivery of the provider *name*; *events* are the ids and types in it.
+
+    A provider with a private key *signs_with* that, and *secret* is the public one.
+    """
     pairs = list(events.items()) if isinstance(events, Mapping) else events
     return Example(
         make=make,
         secret=secret,
         other_secret=other_secret,
-        request=signed(name, body, secret, **(sent or {})),
+        request=signed(name, body, signs_with or secret, **(sent or {})),
         event_ids=tuple(event_id for event_id, _ in pairs),
         event_types=tuple(event_type for _, event_type in pairs),
         signature_headers=headers,
@@ -178,6 +186,21 @@ XERO_EVENTS = [
     for r, c in (("r1", "CONTACT"), ("r2", "INVOICE"))
 ]
 XERO = written({"events": XERO_EVENTS, "firstEventSequence": 1, "lastEventSequence": 2, "entropy": "E"})
+DISCORD = written(
+    {
+        "version": 1,
+        "application_id": "1",
+        "type": 1,
+        "event": {"type": "APPLICATION_AUTHORIZED", "timestamp": "2026-01-01T00:00:00.000000"},
+    }
+)
+DISCORD_COMMAND = written(
+    {"id": "2", "application_id": "1", "type": 2, "token": "t", "data": {"name": "pay"}}
+)
+SENDGRID = (
+    b'[{"email":"a@example.test","event":"delivered","sg_event_id":"sg1","timestamp":1767225600},\r\n'
+    b'{"email":"b@example.test","event":"bounce","sg_event_id":"sg2","timestamp":1767225600}]\r\n'
+)
 DOCUSIGN = written(
     {
         "event": "envelope-completed",
@@ -221,6 +244,30 @@ EXAMPLES: Mapping[str, Example] = {
         {digest(CALENDLY): "invitee.created"},
         "calendly-webhook-signature",
         tolerance_seconds=180,
+    ),
+    "discord": example(
+        sources.Discord,
+        "discord",
+        DISCORD,
+        {digest(DISCORD): "APPLICATION_AUTHORIZED"},
+        "x-signature-ed25519",
+        "x-signature-timestamp",
+        secret=DISCORD_KEYS.public,
+        other_secret=DISCORD_OTHER_KEYS.public,
+        signs_with=DISCORD_KEYS.private,
+        tolerance_seconds=3_600,
+    ),
+    "discord, interaction": example(
+        sources.Discord,
+        "discord",
+        DISCORD_COMMAND,
+        {"2": "APPLICATION_COMMAND"},
+        "x-signature-ed25519",
+        "x-signature-timestamp",
+        secret=DISCORD_KEYS.public,
+        other_secret=DISCORD_OTHER_KEYS.public,
+        signs_with=DISCORD_KEYS.private,
+        tolerance_seconds=3_600,
     ),
     "docusign": example(
         sources.DocuSign,
@@ -315,6 +362,18 @@ EXAMPLES: Mapping[str, Example] = {
         secret="fake-user:fake-password",
         other_secret="fake-user:fake-other",
         covers_body=False,
+    ),
+    "sendgrid": example(
+        sources.SendGrid,
+        "sendgrid",
+        SENDGRID,
+        {"sg1": "delivered", "sg2": "bounce"},
+        "x-twilio-email-event-webhook-signature",
+        "x-twilio-email-event-webhook-timestamp",
+        secret=SENDGRID_KEYS.public,
+        other_secret=SENDGRID_OTHER_KEYS.public,
+        signs_with=SENDGRID_KEYS.private,
+        tolerance_seconds=86_400,
     ),
     "shopify": example(
         sources.Shopify,

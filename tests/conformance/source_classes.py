@@ -19,6 +19,7 @@ CLASSES: Mapping[str, Make] = {
     "adyen": sources.Adyen,
     "bitbucket": sources.Bitbucket,
     "calendly": sources.Calendly,
+    "discord": sources.Discord,
     "docusign": sources.DocuSign,
     "github": sources.GitHub,
     "gitlab": sources.GitLab,
@@ -32,6 +33,7 @@ CLASSES: Mapping[str, Make] = {
     "openai": sources.StandardWebhooks,
     "paddle": sources.Paddle,
     "postmark": sources.Postmark,
+    "sendgrid": sources.SendGrid,
     "shopify": sources.Shopify,
     "slack": sources.Slack,
     "standardwebhooks": sources.StandardWebhooks,
@@ -45,4 +47,4 @@ CLASSES: Mapping[str, Make] = {
 }
 
 # Where the provider's protocol asks for another status than 400.
-REFUSED_WITH: Mapping[str, int] = {"postmark": 401, "xero": 401}
+REFUSED_WITH: Mapping[str, int] = {"discord": 401, "postmark": 401, "xero": 401}

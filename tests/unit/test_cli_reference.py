@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import typer.main
 
+from tests.key_pairs import ec_pair, ed25519_pair
 from webhook_inbox.cli.main import make_app
 from webhook_inbox.testing.signers import SIGNERS, TYPE_IN_HEADER, Draft
 
@@ -22,6 +23,14 @@ VERBS: dict[str, Any] = {
     for sub, command in getattr(verb, "commands", {None: verb}).items()
 }
 #: A value for each option that is no flag.
+# Secrets of a form; every other is any text.
+FORMED = {
+    "adyen": "AB",
+    "discord": ed25519_pair(1).private,
+    "sendgrid": ec_pair(1).private,
+    "standard-webhooks": "whsec_AAAA",
+    "svix": "whsec_AAAA",
+}
 ODD_VALUES = {"log_format": "json", "log_level": "debug"}
 
 
@@ -130,7 +139,7 @@ def test_sources_that_need_a_type_or_a_body_written_anew_are_named() -> None:
 
 def writes_the_body_anew(name: str) -> bool:
     """Sign a body that is written as no program writes it."""
-    secret = {"adyen": "AB", "standard-webhooks": "whsec_AAAA", "svix": "whsec_AAAA"}.get(name, "fake")
+    secret = FORMED.get(name, "fake")
     body = b'{ "notificationItems" : [] }'
     draft = Draft(body=body, secret=secret, event_id="e", timestamp=0, event_type="t")
     return SIGNERS[name](draft).body != body

@@ -18,6 +18,7 @@ inside the body, a token: ``token.py``), ``identify`` (ids that a description ca
 is signed) or ``greet`` (one that is not). A class with a signed time takes ``tolerance_seconds`` and hands it to
 ``Scheme.within``. The parts below read strictly, compare in constant time and never raise; use them, write no others:
 
+    public_key.py    Ed25519 or ECDSA over time and body, by the public key that the user configured
     signature.py     one header, several; hex and base64 with one spelling each; any_equal, mismatch, refused_with
     signed_time.py   Unix seconds, milliseconds, ISO 8601, in a header, a part of one, or the body
     identity.py      what counts as an id, a type, an account, a time; name_event
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from webhook_inbox.sources.adyen import Adyen
     from webhook_inbox.sources.bitbucket import Bitbucket
     from webhook_inbox.sources.calendly import Calendly
+    from webhook_inbox.sources.discord import Discord
     from webhook_inbox.sources.docusign import DocuSign
     from webhook_inbox.sources.generic import Hmac
     from webhook_inbox.sources.github import GitHub
@@ -60,6 +62,7 @@ if TYPE_CHECKING:
     from webhook_inbox.sources.mollie import Mollie
     from webhook_inbox.sources.paddle import Paddle
     from webhook_inbox.sources.postmark import Postmark
+    from webhook_inbox.sources.sendgrid import SendGrid
     from webhook_inbox.sources.shopify import Shopify
     from webhook_inbox.sources.slack import Slack
     from webhook_inbox.sources.standard_webhooks import StandardWebhooks
@@ -76,6 +79,7 @@ __all__ = [
     "Answer",
     "Bitbucket",
     "Calendly",
+    "Discord",
     "DocuSign",
     "GitHub",
     "GitLab",
@@ -91,6 +95,7 @@ __all__ = [
     "Paddle",
     "Postmark",
     "Rejected",
+    "SendGrid",
     "Shopify",
     "Slack",
     "Source",

@@ -19,6 +19,11 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
+from cryptography.hazmat.primitives.asymmetric.ec import ECDSA, EllipticCurvePrivateKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import load_der_private_key
+
 from webhook_inbox.testing.signing import HeaderPairs, sign_hmac, sign_standard_webhooks, sign_stripe
 
 
@@ -29,7 +34,8 @@ class Draft:
 
     Attributes:
         body: The payload.
-        secret: What the provider signs with.
+        secret: What the provider signs with. Discord and SendGrid sign with a private key: 32 bytes in hex, and base64
+            of PKCS #8; the receiver has the public half.
         event_id: For providers that name the event outside its body; the same on every attempt.
         event_type: For providers that name its type outside its body; empty elsewhere.
         timestamp: Unix seconds of this attempt.
@@ -197,6 +203,26 @@ def _adyen_content(fields: Mapping[str, Any]) -> str:
     return ":".join("" if value is None else str(value) for value in values)
 
 
+def _discord(draft: Draft) -> Signed:
+    sent_at = str(draft.timestamp)
+    key = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(draft.secret))
+    signature = key.sign(sent_at.encode("ascii") + draft.body).hex()
+    return Signed((("x-signature-timestamp", sent_at), ("x-signature-ed25519", signature)), draft.body)
+
+
+def _sendgrid(draft: Draft) -> Signed:
+    sent_at = str(draft.timestamp)
+    key = load_der_private_key(base64.b64decode(draft.secret), None)
+    if not isinstance(key, EllipticCurvePrivateKey):
+        raise TypeError("sendgrid signs with a private key on the curve P-256")
+    signature = key.sign(sent_at.encode("ascii") + draft.body, ECDSA(SHA256()))
+    headers = (
+        ("x-twilio-email-event-webhook-timestamp", sent_at),
+        ("x-twilio-email-event-webhook-signature", base64.b64encode(signature).decode("ascii")),
+    )
+    return Signed(headers, draft.body)
+
+
 def _telegram(draft: Draft) -> Signed:
     return Signed((("x-telegram-bot-api-secret-token", draft.secret),), draft.body)
 
@@ -223,6 +249,7 @@ SIGNERS: Mapping[str, Signer] = MappingProxyType(
         "adyen": _adyen,
         "bitbucket": _named("x-hub-signature", "x-request-uuid", "x-event-key", prefix="sha256="),
         "calendly": _calendly,
+        "discord": _discord,
         "docusign": _plain("x-docusign-signature-1", encoding="base64"),
         "github": _github,
         "gitlab": _gitlab,
@@ -235,6 +262,7 @@ SIGNERS: Mapping[str, Signer] = MappingProxyType(
         "mollie": _plain("x-mollie-signature", prefix="sha256="),
         "paddle": _paddle,
         "postmark": _postmark,
+        "sendgrid": _sendgrid,
         "shopify": _named(
             "x-shopify-hmac-sha256", "x-shopify-event-id", "x-shopify-topic", encoding="base64"
         ),
