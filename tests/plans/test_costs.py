@@ -163,8 +163,8 @@ def test_a_queued_event_is_written_to_the_log_little_more_than_its_bytes_are(dat
     """
     Receive, claim and mark, but for what the handler writes: against a table of nothing but the same bytes.
 
-    The goal is 1.6, and this is above it. Each of the two updates of a row is written to every index of the table again (PostgreSQL manual,
-    "Heap-Only Tuples"), since the state that changes is in their conditions.
+    The goal is 1.6, and this is above it. Each of the two updates of a row is written to every index of the table again
+    (PostgreSQL manual, "Heap-Only Tuples"), since the state that changes is in their conditions.
     """
     ours: list[int] = []
     alone: list[int] = []

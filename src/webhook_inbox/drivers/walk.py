@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import secrets
 from typing import Generic, TypeVar, assert_never, cast
 
 from webhook_inbox.errors import HandlerFailedError, HandlerTimeoutError, InboxError, StoreUnavailableError
@@ -21,6 +22,8 @@ from webhook_inbox.protocol.steps import (
 )
 
 T = TypeVar("T")
+# Nobody names it by accident: a handler that went back to it would undo its effect and keep its mark (P-ONCE).
+SAVEPOINT = f"webhook_inbox_{secrets.token_hex(4)}"
 
 
 class Walk(Generic[T]):
@@ -93,11 +96,11 @@ def commands(step: Savepoint | RollbackTo | Release | Commit | Rollback) -> tupl
     """Give the SQL of a step that has neither parameters nor a result, one text a statement."""
     match step:
         case Savepoint():
-            return ("SAVEPOINT webhook_inbox",)
+            return (f"SAVEPOINT {SAVEPOINT}",)
         case RollbackTo():
-            return ("ROLLBACK TO SAVEPOINT webhook_inbox", "RELEASE SAVEPOINT webhook_inbox")
+            return (f"ROLLBACK TO SAVEPOINT {SAVEPOINT}", f"RELEASE SAVEPOINT {SAVEPOINT}")
         case Release():
-            return ("RELEASE SAVEPOINT webhook_inbox",)
+            return (f"RELEASE SAVEPOINT {SAVEPOINT}",)
         case Commit():
             return ("COMMIT",)
         case Rollback():

@@ -17,6 +17,7 @@ from abc import ABC, abstractmethod
 from typing import Any, Protocol
 
 from webhook_inbox.drivers.waiting import Doing
+from webhook_inbox.drivers.walk import SAVEPOINT
 from webhook_inbox.protocol.steps import Params, Row
 from webhook_inbox.sql.statements import Statement
 
@@ -74,15 +75,15 @@ class Wire(ABC):
 
     def savepoint(self) -> Doing[None]:
         """Start a part of the transaction that can be undone alone."""
-        yield from self.script("SAVEPOINT webhook_inbox")
+        yield from self.script(f"SAVEPOINT {SAVEPOINT}")
 
     def rollback_to(self) -> Doing[None]:
         """Undo that part, and forget its savepoint."""
-        yield from self.script("ROLLBACK TO SAVEPOINT webhook_inbox; RELEASE SAVEPOINT webhook_inbox")
+        yield from self.script(f"ROLLBACK TO SAVEPOINT {SAVEPOINT}; RELEASE SAVEPOINT {SAVEPOINT}")
 
     def release(self) -> Doing[None]:
         """Keep that part, and forget its savepoint."""
-        yield from self.script("RELEASE SAVEPOINT webhook_inbox")
+        yield from self.script(f"RELEASE SAVEPOINT {SAVEPOINT}")
 
     @abstractmethod
     def commit(self) -> Doing[None]:
