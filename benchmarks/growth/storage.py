@@ -17,7 +17,11 @@ _ALONE = """
     CREATE TABLE bodies_alone (id bigint PRIMARY KEY, body bytea NOT NULL);
     ALTER TABLE bodies_alone ALTER COLUMN body SET COMPRESSION lz4;
 """
-_DEAD = "SELECT sum(n_tup_upd + n_tup_del)::bigint FROM pg_stat_user_tables WHERE schemaname = 'webhooks'"
+# Each update and each deletion leaves a dead row. A worker's heartbeat belongs to no event.
+_DEAD = """
+    SELECT sum(n_tup_upd + n_tup_del)::bigint FROM pg_stat_user_tables
+    WHERE schemaname = 'webhooks' AND relname <> 'workers'
+"""
 _BYTES = """
     SELECT sum(pg_total_relation_size(c.oid))::bigint
     FROM pg_class c WHERE c.relnamespace = 'webhooks'::regnamespace AND c.relkind = 'r'

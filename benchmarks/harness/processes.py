@@ -143,6 +143,17 @@ def cpu_seconds(pid: int) -> float:
     return 0.0
 
 
+def children(pid: int) -> list[int]:
+    """List the children of *pid*, those included that have ended and that it has not waited for yet."""
+    return [each for each in _all_processes() if _parent_of(each) == pid]
+
+
+def _parent_of(pid: int) -> int:
+    with contextlib.suppress(OSError):
+        return int(Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[1])
+    return 0
+
+
 def _all_processes() -> list[int]:
     return [int(each.name) for each in os.scandir("/proc") if each.name.isdigit()]
 
