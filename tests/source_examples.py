@@ -46,19 +46,20 @@ def signed(
     *,
     event_id: str = "evt_1",
     event_type: str = "",
-    content_type: tuple[str, str] = JSON,
+    content_type: tuple[str, str] | None = JSON,
+    url: str = URL,
 ) -> Callable[[int], Delivery]:
     """Give what makes the delivery as it is sent at a time."""
 
     def request(sent_at: int) -> Delivery:
         draft = Draft(
-            body=body, secret=secret, event_id=event_id, event_type=event_type, timestamp=sent_at, url=URL
+            body=body, secret=secret, event_id=event_id, event_type=event_type, timestamp=sent_at, url=url
         )
         made = SIGNERS[name](draft)
         return Delivery(
             method="POST",
-            url=URL,
-            headers=Headers([content_type, *made.headers]),
+            url=url,
+            headers=Headers([*([content_type] if content_type else []), *made.headers]),
             body=made.body,
             received_at=sent_at,
         )
@@ -208,6 +209,24 @@ DOCUSIGN = written(
         "data": {"envelopeId": "e"},
     }
 )
+HUBSPOT = written(
+    [
+        {
+            "eventId": event_id,
+            "subscriptionId": 12,
+            "portalId": 6,
+            "occurredAt": 1_767_225_600_000,
+            "subscriptionType": kind,
+        }
+        for event_id, kind in ((1, "contact.creation"), (2, "contact.deletion"))
+    ]
+)
+SQUARE = written({"merchant_id": "M1", "type": "payment.updated", "event_id": "sq_1", "data": {"id": "p"}})
+TWILIO = (
+    b"MessageSid=SM1&From=%2B15550001111&MessageStatus=delivered&Body=h%C3%A9llo+you&Empty=&Tag=b&Tag=a&Tag=a"
+)
+TWILIO_SINK = written([{"id": "EV1", "type": "com.twilio.messaging.message.sent"}])
+TWILIO_URL = f"{URL}?tenant=7&bodySHA256={sha256(TWILIO_SINK).hexdigest()}"
 WOO = written({"id": 727, "status": "processing"})
 
 EXAMPLES: Mapping[str, Example] = {
@@ -306,6 +325,16 @@ EXAMPLES: Mapping[str, Example] = {
     ),
     "gitlab, token": example(
         sources.GitLab, "gitlab", GITLAB, {"evt_1": "push"}, "x-gitlab-token", covers_body=False
+    ),
+    "hubspot": example(
+        sources.HubSpot,
+        "hubspot",
+        HUBSPOT,
+        [("12|1|1767225600000", "contact.creation"), ("12|2|1767225600000", "contact.deletion")],
+        "x-hubspot-signature-v3",
+        "x-hubspot-request-timestamp",
+        sent={"url": f"{URL}?src=hs%3Aapp%2Fv3&x=%28a%29"},
+        tolerance_seconds=299,
     ),
     "intercom": example(
         sources.Intercom, "intercom", INTERCOM, {"notif_1": "conversation.user.created"}, "x-hub-signature"
@@ -412,6 +441,9 @@ EXAMPLES: Mapping[str, Example] = {
         sent={"content_type": FORM},
         tolerance_seconds=300,
     ),
+    "square": example(
+        sources.Square, "square", SQUARE, {"sq_1": "payment.updated"}, "x-square-hmacsha256-signature"
+    ),
     "standard-webhooks": example(
         sources.StandardWebhooks,
         "standard-webhooks",
@@ -453,6 +485,23 @@ EXAMPLES: Mapping[str, Example] = {
         {"10000": "message"},
         "x-telegram-bot-api-secret-token",
         covers_body=False,
+    ),
+    "twilio": example(
+        sources.Twilio,
+        "twilio",
+        TWILIO,
+        {"evt_1": "message.delivered"},
+        "x-twilio-signature",
+        sent={"content_type": None},
+        covers_body=False,
+    ),
+    "twilio, sink": example(
+        sources.Twilio,
+        "twilio",
+        TWILIO_SINK,
+        {"EV1": "com.twilio.messaging.message.sent"},
+        "x-twilio-signature",
+        sent={"url": TWILIO_URL},
     ),
     "typeform": example(
         sources.Typeform, "typeform", TYPEFORM, {"tf_1": "form_response"}, "typeform-signature"

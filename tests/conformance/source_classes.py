@@ -23,6 +23,7 @@ CLASSES: Mapping[str, Make] = {
     "docusign": sources.DocuSign,
     "github": sources.GitHub,
     "gitlab": sources.GitLab,
+    "hubspot": sources.HubSpot,
     "intercom": sources.Intercom,
     "jira": sources.Jira,
     "lemonsqueezy": sources.LemonSqueezy,
@@ -36,14 +37,22 @@ CLASSES: Mapping[str, Make] = {
     "sendgrid": sources.SendGrid,
     "shopify": sources.Shopify,
     "slack": sources.Slack,
+    "square": sources.Square,
     "standardwebhooks": sources.StandardWebhooks,
     "stripe": sources.Stripe,
     "telegram": sources.Telegram,
+    "twilio": sources.Twilio,
     "typeform": sources.Typeform,
     "woocommerce": sources.WooCommerce,
     "xero": sources.Xero,
     "zendesk": sources.Zendesk,
     "zoom": sources.Zoom,
+}
+
+# By scheme: what counts only where the source is told so.
+TOLD: Mapping[str, Make] = {
+    "hubspot-v1": lambda secrets: sources.HubSpot(secrets, version="v1"),
+    "hubspot-v2": lambda secrets: sources.HubSpot(secrets, version="v2"),
 }
 
 # Where the provider's protocol asks for another status than 400.

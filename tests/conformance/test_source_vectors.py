@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pytest
 
 from tests.conformance.signature_vectors import VECTORS, Vector, provider_of
-from tests.conformance.source_classes import CLASSES, REFUSED_WITH
+from tests.conformance.source_classes import CLASSES, REFUSED_WITH, TOLD
 from webhook_inbox.errors import ConfigurationError
 from webhook_inbox.model.secret import secrets_of
 from webhook_inbox.sources import GitHub, Rejected, Source, Unreadable, Verified
@@ -27,6 +27,7 @@ REASONS: Mapping[str, frozenset[str]] = {
     "timestamp_too_new": frozenset({"timestamp_out_of_tolerance"}),
     # A time in seconds where milliseconds are signed is far too old, or no such time at all.
     "timestamp_too_old": frozenset({"timestamp_out_of_tolerance", "timestamp_malformed"}),
+    "unsupported_algorithm": frozenset({"signature_version"}),
 }
 
 # Where our answer is another one than the vector's, on purpose.
@@ -49,6 +50,8 @@ EITHER = {  # what we say where the vector leaves it open
 UNLIKE_OFFICIAL = {
     "adyen/second-item-forged": "the library looks at the first item alone",
     "github/valid-legacy-sha1": "SHA-1 counts only where the source is told to read it",
+    "hubspot/v3-future-1h": "the library bounds the past alone",
+    "hubspot/v3-valid-encoded-query": "the page says which escapes are decoded, the library decodes none",
     "mollie/no-prefix": "the header has one form: sha256= and the digest",
     "openai/bare-base64-without-v1": "an entry without its version is no entry of the specification",
     "paddle/unknown-key-h2": "the library raises ValueError; another version beside h1 is passed over",
@@ -66,7 +69,7 @@ ORDINARY = [
 
 def source_of(vector: Vector) -> Source:
     """Give the vector's provider, with the vector's secrets."""
-    return CLASSES[provider_of(vector)](vector.secrets)
+    return TOLD.get(vector.scheme, CLASSES[provider_of(vector)])(vector.secrets)
 
 
 def judge(vector: Vector) -> Verified | Rejected:
@@ -81,12 +84,9 @@ def test_no_vector_is_left_out_silently() -> None:
     assert len(VECTORS) == 319
     assert set(CLASSES) <= {provider_of(vector) for vector in VECTORS.values()}
     assert missing == {
-        "hubspot": 15,
         "paypal": 6,
         "plaid": 9,
         "sns": 9,
-        "square": 9,
-        "twilio": 15,
     }
 
 

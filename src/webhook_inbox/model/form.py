@@ -63,13 +63,22 @@ def form_of(body: bytes) -> dict[str, str]:
     Give the members of a form, decoded; of a repeated one the last.
 
     Raises:
+        PayloadError: As ``form_pairs``.
+    """
+    return dict(form_pairs(body))
+
+
+def form_pairs(body: bytes) -> list[tuple[str, str]]:
+    """
+    Give every name and value of a form, decoded, as sent.
+
+    Raises:
         PayloadError: Not UTF-8, or more than ``FORM_MEMBERS_MAX`` members.
     """
     try:
         text = body.decode("ascii")  # everything else is escaped (WHATWG URL Standard, section 5.2)
-        pairs = parse_qsl(
+        return parse_qsl(
             text, keep_blank_values=True, encoding="utf-8", errors="strict", max_num_fields=FORM_MEMBERS_MAX
         )
     except ValueError:  # UnicodeDecodeError is one
         raise PayloadError(f"no form of at most {FORM_MEMBERS_MAX} members, escaped and in UTF-8") from None
-    return dict(pairs)

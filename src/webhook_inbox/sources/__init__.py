@@ -19,6 +19,7 @@ is signed) or ``greet`` (one that is not). A class with a signed time takes ``to
 ``Scheme.within``. The parts below read strictly, compare in constant time and never raise; use them, write no others:
 
     public_key.py    Ed25519 or ECDSA over time and body, by the public key that the user configured
+    public_url.py    the URL that was signed: as configured, or as the HTTP server rebuilt it
     signature.py     one header, several; hex and base64 with one spelling each; any_equal, mismatch, refused_with
     signed_time.py   Unix seconds, milliseconds, ISO 8601, in a header, a part of one, or the body
     identity.py      what counts as an id, a type, an account, a time; name_event
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from webhook_inbox.sources.generic import Hmac
     from webhook_inbox.sources.github import GitHub
     from webhook_inbox.sources.gitlab import GitLab
+    from webhook_inbox.sources.hubspot import HubSpot
     from webhook_inbox.sources.intercom import Intercom
     from webhook_inbox.sources.jira import Jira
     from webhook_inbox.sources.lemonsqueezy import LemonSqueezy
@@ -65,9 +67,11 @@ if TYPE_CHECKING:
     from webhook_inbox.sources.sendgrid import SendGrid
     from webhook_inbox.sources.shopify import Shopify
     from webhook_inbox.sources.slack import Slack
+    from webhook_inbox.sources.square import Square
     from webhook_inbox.sources.standard_webhooks import StandardWebhooks
     from webhook_inbox.sources.stripe import Stripe
     from webhook_inbox.sources.telegram import Telegram
+    from webhook_inbox.sources.twilio import Twilio
     from webhook_inbox.sources.typeform import Typeform
     from webhook_inbox.sources.woocommerce import WooCommerce
     from webhook_inbox.sources.xero import Xero
@@ -84,6 +88,7 @@ __all__ = [
     "GitHub",
     "GitLab",
     "Hmac",
+    "HubSpot",
     "Identity",
     "Intercom",
     "Jira",
@@ -99,9 +104,11 @@ __all__ = [
     "Shopify",
     "Slack",
     "Source",
+    "Square",
     "StandardWebhooks",
     "Stripe",
     "Telegram",
+    "Twilio",
     "Typeform",
     "Unreadable",
     "Verified",

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, TypeAlias
+from urllib.parse import parse_qs
 
 from cryptography.hazmat.primitives.asymmetric.ec import ECDSA, EllipticCurvePrivateKey
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -223,6 +224,45 @@ def _sendgrid(draft: Draft) -> Signed:
     return Signed(headers, draft.body)
 
 
+def _square(draft: Draft) -> Signed:
+    header, url = "x-square-hmacsha256-signature", draft.url.encode("utf-8")
+    return Signed(sign_hmac(draft.body, draft.secret, header, encoding="base64", before=url), draft.body)
+
+
+def _hubspot(draft: Draft) -> Signed:
+    """Sign as HubSpot's version 3, which decodes some escapes of the URL."""
+    url, sent_at = draft.url, f"{draft.timestamp}000"
+    for character in ":/?@!$'()*,;":
+        url = url.replace(f"%{ord(character):02X}", character)
+    signature = sign_hmac(
+        draft.body,
+        draft.secret,
+        "x-hubspot-signature-v3",
+        encoding="base64",
+        before=f"POST{url}".encode(),
+        after=sent_at.encode("ascii"),
+    )
+    return Signed((("x-hubspot-request-timestamp", sent_at), *signature), draft.body)
+
+
+def _twilio(draft: Draft) -> Signed:
+    """Sign as Twilio: a form with its URL; of JSON the URL alone, which must hold the hash of the body."""
+    if draft.body.lstrip().startswith((b"{", b"[")):
+        return Signed(_twilio_signature(draft, ""), draft.body)
+    form = parse_qs(draft.body.decode("ascii"), keep_blank_values=True)
+    members = "".join(f"{name}{value}" for name in sorted(form) for value in sorted(set(form[name])))
+    named = (
+        ("content-type", "application/x-www-form-urlencoded"),
+        ("i-twilio-idempotency-token", draft.event_id),
+    )
+    return Signed((*named, *_twilio_signature(draft, members)), draft.body)
+
+
+def _twilio_signature(draft: Draft, members: str) -> HeaderPairs:
+    content = f"{draft.url}{members}".encode()
+    return sign_hmac(content, draft.secret, "x-twilio-signature", algorithm="sha1", encoding="base64")
+
+
 def _telegram(draft: Draft) -> Signed:
     return Signed((("x-telegram-bot-api-secret-token", draft.secret),), draft.body)
 
@@ -253,6 +293,7 @@ SIGNERS: Mapping[str, Signer] = MappingProxyType(
         "docusign": _plain("x-docusign-signature-1", encoding="base64"),
         "github": _github,
         "gitlab": _gitlab,
+        "hubspot": _hubspot,
         "intercom": _plain("x-hub-signature", prefix="sha1=", algorithm="sha1"),
         "jira": _named("x-hub-signature", "x-atlassian-webhook-identifier", prefix="sha256="),
         "lemonsqueezy": _plain("x-signature"),
@@ -267,10 +308,12 @@ SIGNERS: Mapping[str, Signer] = MappingProxyType(
             "x-shopify-hmac-sha256", "x-shopify-event-id", "x-shopify-topic", encoding="base64"
         ),
         "slack": _slack,
+        "square": _square,
         "standard-webhooks": _standard_webhooks,
         "stripe": _stripe,
         "svix": _svix,
         "telegram": _telegram,
+        "twilio": _twilio,
         "typeform": _plain("typeform-signature", prefix="sha256=", encoding="base64"),
         "woocommerce": _named(
             "x-wc-webhook-signature", "x-wc-webhook-delivery-id", "x-wc-webhook-topic", encoding="base64"
