@@ -15,5 +15,6 @@ Measure webhook-inbox beside what else a user could pick, on one PostgreSQL, in 
     latency/   from the 200 to the effect, on an idle system
     idle/      what a worker costs that has nothing to do
     growth/    the same with rows, connections and bodies that grow
+    storage/   layouts of the tables compared by what they write and read
     report/    the results as a page with plots
 """
