@@ -16,6 +16,7 @@ import httpx
 import pytest
 
 from tests.deliveries import NOW, delivery, verdict
+from tests.key_pairs import ed25519_pair
 from webhook_inbox import Inbox, Outcome, Receipt, Secret
 from webhook_inbox.model.headers import HeaderPairs, Headers
 from webhook_inbox.sources import (
@@ -30,6 +31,7 @@ from webhook_inbox.sources import (
     Xero,
     Zoom,
 )
+from webhook_inbox.testing.signers import SIGNERS, Draft
 from webhook_inbox.testing.signing import sign_hmac
 
 NO_DATABASE = "postgresql://nobody@127.0.0.1:1/nowhere"
@@ -238,6 +240,29 @@ def test_meta_s_challenge_comes_back_over_http() -> None:
     assert got[0] == (200, "1158201444", "text/plain; charset=utf-8")
     assert got[1] == (403, "", "")
     assert [status for status, *_ in got[2:]] == [405, 400]
+
+
+def test_discord_s_pings_are_answered_over_http() -> None:
+    """Each kind as it wants; a bad signature hears 401 without a word, and a 204 has no length (RFC 9110, 8.6)."""
+    keys = ed25519_pair(1)
+    inbox = Inbox(NO_DATABASE)
+    inbox.endpoint("discord", Discord(keys.public, tolerance_seconds=LONG))
+    pings = [b'{"version":1,"application_id":"1","type":0}', b'{"id":"1","type":1,"token":"t"}']
+
+    async def ask() -> list[httpx.Response]:
+        transport = httpx.ASGITransport(app=inbox.asgi())
+        async with inbox.running(), httpx.AsyncClient(transport=transport, base_url="http://h") as client:
+            answers = []
+            for body in pings:
+                made = SIGNERS["discord"](Draft(body=body, secret=keys.private, event_id="", timestamp=NOW))
+                answers.append(await client.post("/discord", content=body, headers=list(made.headers)))
+            bad = {"x-signature-timestamp": str(NOW), "x-signature-ed25519": "0" * 128}
+            return [*answers, await client.post("/discord", content=pings[0], headers=bad)]
+
+    events, interactions, refused = asyncio.run(ask())
+    assert (events.status_code, events.content, "content-length" in events.headers) == (204, b"", False)
+    assert (interactions.status_code, interactions.json()) == (200, {"type": 1})
+    assert (refused.status_code, refused.content) == (401, b"")
 
 
 def test_meta_s_endpoint_takes_get_only_where_a_verify_token_is_set() -> None:

@@ -9,6 +9,7 @@ from webhook_inbox.http.messages import Scope, Send
 from webhook_inbox.model.receipt import Receipt
 
 _CLIENT_ERRORS = range(400, 500)
+_NO_CONTENT = 204  # has no content-length, not even of 0 (RFC 9110, section 8.6)
 _WITHOUT_CONNECTION_HEADER = frozenset(
     {"2", "3"}
 )  # as ASGI writes them; "2.0" is an HTTP/1 request that lies
@@ -23,7 +24,9 @@ async def send_receipt(receipt: Receipt, send: Send, *, more_body: bool = False)
     Args:
         more_body: Whether to leave the response open; close it with ``finish``.
     """
-    headers = [*_encoded(receipt.headers), (b"content-length", b"%d" % len(receipt.body))]
+    headers = list(_encoded(receipt.headers))
+    if receipt.status != _NO_CONTENT:
+        headers.append((b"content-length", b"%d" % len(receipt.body)))
     try:
         await send({"type": "http.response.start", "status": receipt.status, "headers": headers})
         await send({"type": "http.response.body", "body": receipt.body, "more_body": more_body})
