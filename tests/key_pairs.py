@@ -1,13 +1,18 @@
-"""Make pairs of keys for the providers that sign with a private one; the same in every run, and no one's."""
+"""Make pairs of keys for the providers that sign with a private one; no one's."""
 
 from __future__ import annotations
 
 import base64
+from datetime import UTC, datetime
+from functools import cache
 from typing import NamedTuple
 
+from cryptography import x509
 from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.x509.oid import NameOID
 
 
 class Pair(NamedTuple):
@@ -33,3 +38,26 @@ def ec_pair(number: int, curve: ec.EllipticCurve | None = None) -> Pair:
         serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
     )
     return Pair(base64.b64encode(private).decode(), base64.b64encode(public).decode())
+
+
+@cache
+def certificate_pair(name: str, *, since: int = 2020, until: int = 2100) -> Pair:
+    """Give an RSA key in base64 of DER and a certificate of it in PEM; made anew in each process."""
+    key = rsa.generate_private_key(public_exponent=65_537, key_size=2_048)
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(datetime(since, 1, 1, tzinfo=UTC))
+        .not_valid_after(datetime(until, 1, 1, tzinfo=UTC))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
+        .sign(key, SHA256())
+    )
+    private = key.private_bytes(
+        serialization.Encoding.DER, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    public = certificate.public_bytes(serialization.Encoding.PEM).decode().strip()
+    return Pair(base64.b64encode(private).decode(), public)

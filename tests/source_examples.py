@@ -12,7 +12,7 @@ from hashlib import sha256
 from typing import Any
 
 from tests.deliveries import STANDARD_SECRET, STRIPE_SECRET
-from tests.key_pairs import ec_pair, ed25519_pair
+from tests.key_pairs import certificate_pair, ec_pair, ed25519_pair
 from webhook_inbox import sources
 from webhook_inbox.model.delivery import Delivery
 from webhook_inbox.model.headers import Headers
@@ -27,6 +27,8 @@ GITLAB_SECRET = "whsec_ZmFrZS1naXRsYWItc2lnbmluZy10b2tlbi0zMmJ5dGU="
 ADYEN_KEY = "FA4E" * 16
 DISCORD_KEYS, DISCORD_OTHER_KEYS = ed25519_pair(1), ed25519_pair(2)
 SENDGRID_KEYS, SENDGRID_OTHER_KEYS = ec_pair(1), ec_pair(2)
+SNS_TOPIC = "arn:aws:sns:us-east-1:123456789012:Fake"
+SNS_KEYS, SNS_OTHER_KEYS = certificate_pair("sns.fake.test"), certificate_pair("other.fake.test")
 
 
 def written(payload: object) -> bytes:
@@ -220,6 +222,9 @@ HUBSPOT = written(
         }
         for event_id, kind in ((1, "contact.creation"), (2, "contact.deletion"))
     ]
+)
+SNS = written(
+    {"Type": "Notification", "MessageId": "m-1", "TopicArn": SNS_TOPIC, "Message": "a\nb", "Subject": "s"}
 )
 SQUARE = written({"merchant_id": "M1", "type": "payment.updated", "event_id": "sq_1", "data": {"id": "p"}})
 TWILIO = (
@@ -440,6 +445,17 @@ EXAMPLES: Mapping[str, Example] = {
         "x-slack-request-timestamp",
         sent={"content_type": FORM},
         tolerance_seconds=300,
+    ),
+    "sns": example(
+        lambda certificates: sources.Sns(SNS_TOPIC, certificates=certificates),
+        "sns",
+        SNS,
+        {"m-1": "Notification"},
+        secret=SNS_KEYS.public,
+        other_secret=SNS_OTHER_KEYS.public,
+        signs_with=SNS_KEYS.private,
+        covers_body=False,
+        tolerance_seconds=7_200,
     ),
     "square": example(
         sources.Square, "square", SQUARE, {"sq_1": "payment.updated"}, "x-square-hmacsha256-signature"

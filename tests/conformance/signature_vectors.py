@@ -46,7 +46,7 @@ def _vector(given: dict[str, Any]) -> Vector:
     return Vector(
         id=given["id"],
         scheme=given["scheme"],
-        secrets=given["secrets"],
+        secrets=given["secrets"] or certificates_of(given),
         delivery=Delivery(
             method=request["method"],
             url=request["url"],
@@ -60,6 +60,12 @@ def _vector(given: dict[str, Any]) -> Vector:
         if "official_check" in given
         else None,
     )
+
+
+def certificates_of(given: dict[str, Any]) -> list[str]:
+    """Give the certificate of a vector whose provider shares no secret."""
+    pem = given.get("public_material", {}).get("certificate_pem", "")
+    return [pem.strip()] if pem else []
 
 
 def _load() -> dict[str, Vector]:

@@ -37,6 +37,7 @@ CLASSES: Mapping[str, Make] = {
     "sendgrid": sources.SendGrid,
     "shopify": sources.Shopify,
     "slack": sources.Slack,
+    "sns": lambda secrets: sources.Sns("arn:aws:sns:us-east-1:123456789012:Fake", certificates=secrets),
     "square": sources.Square,
     "standardwebhooks": sources.StandardWebhooks,
     "stripe": sources.Stripe,

@@ -27,6 +27,7 @@ REASONS: Mapping[str, frozenset[str]] = {
     "timestamp_too_new": frozenset({"timestamp_out_of_tolerance"}),
     # A time in seconds where milliseconds are signed is far too old, or no such time at all.
     "timestamp_too_old": frozenset({"timestamp_out_of_tolerance", "timestamp_malformed"}),
+    "untrusted_certificate_url": frozenset({"signature_malformed"}),
     "unsupported_algorithm": frozenset({"signature_version"}),
 }
 
@@ -86,7 +87,6 @@ def test_no_vector_is_left_out_silently() -> None:
     assert missing == {
         "paypal": 6,
         "plaid": 9,
-        "sns": 9,
     }
 
 

@@ -55,6 +55,7 @@ NAMES = {
         "SendGrid",
         "Shopify",
         "Slack",
+        "Sns",
         "Source",
         "Square",
         "StandardWebhooks",

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import typer.main
 
-from tests.key_pairs import ec_pair, ed25519_pair
+from tests.key_pairs import certificate_pair, ec_pair, ed25519_pair
 from webhook_inbox.cli.main import make_app
 from webhook_inbox.testing.signers import SIGNERS, TYPE_IN_HEADER, Draft
 
@@ -28,6 +28,7 @@ FORMED = {
     "adyen": "AB",
     "discord": ed25519_pair(1).private,
     "sendgrid": ec_pair(1).private,
+    "sns": certificate_pair("sns.fake.test").private,
     "standard-webhooks": "whsec_AAAA",
     "svix": "whsec_AAAA",
 }
@@ -133,7 +134,7 @@ def test_sources_that_need_a_type_or_a_body_written_anew_are_named() -> None:
         assert source in help_text
         assert f"`{source}`" in PAGE
     written = {name for name in SIGNERS if name not in TYPE_IN_HEADER and writes_the_body_anew(name)}
-    assert written == {"linear", "mailgun", "adyen"}
+    assert written == {"linear", "mailgun", "adyen", "sns"}
     assert all(name in VERBS["send"].help and f"`{name}`" in PAGE for name in written)
 
 

@@ -18,7 +18,7 @@ from webhook_inbox.testing.source_conformance import Example
 
 KEY = "fake-hmac-key"
 # Their signatures stand inside the body, so that it must be read before it can be believed.
-SIGNED_INSIDE = {"adyen", "adyen, platform", "mailgun"}
+SIGNED_INSIDE = {"adyen", "adyen, platform", "mailgun", "sns"}
 PROVIDERS = [
     pytest.param(each, each.delivery, id=name) for name, each in EXAMPLES.items() if name not in SIGNED_INSIDE
 ]

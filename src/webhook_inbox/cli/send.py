@@ -111,8 +111,8 @@ def send(
     Sign real payloads and deliver them to a receiver.
 
     Bytes and event ids are sent as the files have them, so a file sent twice is a redelivery; only sources that sign
-    inside the body (adyen, linear, mailgun) have it written anew. Nothing but URL is talked to. Exit 1 if a delivery
-    was not acknowledged with 2xx.
+    inside the body (adyen, linear, mailgun, sns) have it written anew. Nothing but URL is talked to. Exit 1 if a
+    delivery was not acknowledged with 2xx.
     """
     require("send", "server", "httpx")
     from webhook_inbox.cli.deliver import Plan

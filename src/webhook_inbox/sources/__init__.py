@@ -19,6 +19,7 @@ is signed) or ``greet`` (one that is not). A class with a signed time takes ``to
 ``Scheme.within``. The parts below read strictly, compare in constant time and never raise; use them, write no others:
 
     public_key.py    Ed25519 or ECDSA over time and body, by the public key that the user configured
+    fetched.py       what a provider publishes for all: https, its own hosts, bounded in time, size and number
     public_url.py    the URL that was signed: as configured, or as the HTTP server rebuilt it
     signature.py     one header, several; hex and base64 with one spelling each; any_equal, mismatch, refused_with
     signed_time.py   Unix seconds, milliseconds, ISO 8601, in a header, a part of one, or the body
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
     from webhook_inbox.sources.sendgrid import SendGrid
     from webhook_inbox.sources.shopify import Shopify
     from webhook_inbox.sources.slack import Slack
+    from webhook_inbox.sources.sns import Sns
     from webhook_inbox.sources.square import Square
     from webhook_inbox.sources.standard_webhooks import StandardWebhooks
     from webhook_inbox.sources.stripe import Stripe
@@ -103,6 +105,7 @@ __all__ = [
     "SendGrid",
     "Shopify",
     "Slack",
+    "Sns",
     "Source",
     "Square",
     "StandardWebhooks",

@@ -39,6 +39,7 @@ HOMES: Mapping[str, str] = MappingProxyType(
         "SendGrid": "sendgrid",
         "Shopify": "shopify",
         "Slack": "slack",
+        "Sns": "sns",
         "Square": "square",
         "StandardWebhooks": "standard_webhooks",
         "Stripe": "stripe",

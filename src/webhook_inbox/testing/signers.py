@@ -22,6 +22,8 @@ from urllib.parse import parse_qs
 
 from cryptography.hazmat.primitives.asymmetric.ec import ECDSA, EllipticCurvePrivateKey
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import load_der_private_key
 
@@ -35,8 +37,8 @@ class Draft:
 
     Attributes:
         body: The payload.
-        secret: What the provider signs with. Discord and SendGrid sign with a private key: 32 bytes in hex, and base64
-            of PKCS #8; the receiver has the public half.
+        secret: What the provider signs with. Discord, SendGrid and SNS sign with a private key: 32 bytes in hex; base64
+            of PKCS #8 in DER for the others. The receiver has the public half.
         event_id: For providers that name the event outside its body; the same on every attempt.
         event_type: For providers that name its type outside its body; empty elsewhere.
         timestamp: Unix seconds of this attempt.
@@ -263,6 +265,27 @@ def _twilio_signature(draft: Draft, members: str) -> HeaderPairs:
     return sign_hmac(content, draft.secret, "x-twilio-signature", algorithm="sha1", encoding="base64")
 
 
+def _sns(draft: Draft) -> Signed:
+    """Sign as SNS, in a body that holds the time of this attempt and names SNS's certificate."""
+    moment = datetime.fromtimestamp(draft.timestamp, UTC).strftime("%Y-%m-%dT%H:%M:%S.000Z")
+    url = "https://sns.us-east-1.amazonaws.com/SimpleNotificationService-fake.pem"
+    payload = _object(draft.body, "sns") | {
+        "Timestamp": moment,
+        "SignatureVersion": "2",
+        "SigningCertURL": url,
+    }
+    names = ("Message", "MessageId", "Subject", "SubscribeURL", "Timestamp", "Token", "TopicArn", "Type")
+    content = "".join(f"{name}\n{payload[name]}\n" for name in names if name in payload)
+    der = base64.b64decode(draft.secret)
+    key = load_der_private_key(
+        der, None, unsafe_skip_rsa_key_validation=True
+    )  # a check takes longer than all else
+    if not isinstance(key, RSAPrivateKey):
+        raise TypeError("sns signs with an RSA key")
+    signature = key.sign(content.encode(), PKCS1v15(), SHA256())
+    return Signed((), _written(payload | {"Signature": base64.b64encode(signature).decode("ascii")}))
+
+
 def _telegram(draft: Draft) -> Signed:
     return Signed((("x-telegram-bot-api-secret-token", draft.secret),), draft.body)
 
@@ -308,6 +331,7 @@ SIGNERS: Mapping[str, Signer] = MappingProxyType(
             "x-shopify-hmac-sha256", "x-shopify-event-id", "x-shopify-topic", encoding="base64"
         ),
         "slack": _slack,
+        "sns": _sns,
         "square": _square,
         "standard-webhooks": _standard_webhooks,
         "stripe": _stripe,
