@@ -23,8 +23,8 @@ billing = inbox.endpoint("billing", Stripe(secrets=os.environ["STRIPE_WEBHOOK_SE
 is checked on the bytes as received. `Hmac` describes any other sender that signs with an HMAC; what it cannot describe
 is [a class of your own](../how-to/write-a-source.md).
 
-A form-encoded body (GitHub, Slack, Mailgun) is verified and stored as it came; `event.payload` is the JSON in its
-member `payload`, or an object of its members.
+A form-encoded body (GitHub, Slack, Mailgun, Twilio) is verified and stored as it came; `event.payload` is the JSON in
+its member `payload`, or an object of its members.
 
 *ID signed*: whether one signature covers the event id and the whole event. Where it does not, whoever holds one
 delivery can send it under another id or with another content; a second body under an id that is known is kept as
