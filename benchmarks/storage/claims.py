@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import statistics
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -62,6 +61,15 @@ STATES = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """Hold what one claim took the server, planning and commit not counted, and the pages and rows that it read."""
+
+    ms: float
+    pages: int
+    rows: int
+
+
 def measure(layout: Layout, state: State, bench: Bench) -> Figures:
     """Claim from the oldest event on, as a worker does now and then, and from its last claim on, as it does between."""
     part = QUICK_PART if bench.quick else 1
@@ -93,35 +101,30 @@ def _snapshot(database: Database) -> Iterator[None]:
 def _figures(driver: Driver, database: Database) -> Figures:
     since = int(database.value("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"))
     driver.record(_FIRST_DUE, 4 * GATHERED)
-    everything, narrowed = pages_and_rows(driver, 0), pages_and_rows(driver, since)
-    taken = [(_claim_ms(driver, 0), _claim_ms(driver, since)) for _ in range(_CLAIMS)]
+    pairs = [(explained(driver, 0), explained(driver, since)) for _ in range(_CLAIMS)]
+    everything, narrowed = (list(each) for each in zip(*pairs, strict=True))
+    return {**_medians("claim", everything), **_medians("narrowed", narrowed)}
+
+
+def _medians(kind: str, claims: list[Explained]) -> Figures:
     return {
-        "claim_ms": statistics.median(each for each, _ in taken),
-        "claim_buffers": everything[0],
-        "claim_rows": everything[1],
-        "narrowed_ms": statistics.median(each for _, each in taken),
-        "narrowed_buffers": narrowed[0],
-        "narrowed_rows": narrowed[1],
+        f"{kind}_ms": statistics.median(each.ms for each in claims),
+        f"{kind}_pages": statistics.median(each.pages for each in claims),
+        f"{kind}_rows": statistics.median(each.rows for each in claims),
     }
 
 
-def _claim_ms(driver: Driver, since: int) -> float:
-    began = time.perf_counter()
-    claims = driver.claim(since)
-    taken = time.perf_counter() - began
-    if len(claims) != CLAIMED_TOGETHER:
-        raise InvariantError(f"{CLAIMED_TOGETHER} events were due, and {len(claims)} were claimed")
-    return taken * 1e3
-
-
-def pages_and_rows(driver: Driver, since: int) -> tuple[int, int]:
-    """Give the pages and the rows that a claim reads; the claim is undone."""
-    asked = f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {driver.layout.claim}"
-    with driver.session.transaction(force_rollback=True), psycopg.ClientCursor(driver.session) as cursor:
+def explained(driver: Driver, since: int) -> Explained:
+    """Make a claim of what is due from *since* on, and give what the server says of it."""
+    asked = f"EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) {driver.layout.claim}"
+    with driver.session.transaction(), psycopg.ClientCursor(driver.session) as cursor:
         row = cursor.execute(asked.encode(), driver.wanted(since)).fetchone()
-    plan: Mapping[str, Any] = row[0][0]["Plan"] if row else {}
+    found: Mapping[str, Any] = row[0][0] if row else {}
+    plan = found["Plan"]
+    if int(plan["Actual Rows"]) != CLAIMED_TOGETHER:
+        raise InvariantError(f"{CLAIMED_TOGETHER} events were due, and {plan['Actual Rows']} were claimed")
     pages = int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
-    return pages, sum(map(_rows_read, _nodes(plan)))
+    return Explained(float(found["Execution Time"]), pages, sum(map(_rows_read, _nodes(plan))))
 
 
 def _nodes(plan: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

@@ -21,7 +21,7 @@ def _claims(layout: Layout, state: State) -> Subject:
         name=f"{layout.name}_{state.name}",
         group="claims",
         title=f"{layout.title}: claim of {CLAIMED_TOGETHER}, {state.title}",
-        setting=layout.setting,
+        setting=f"{layout.setting}; the server's own time, planning and commit not counted",
         measure=partial(claims.measure, layout, state),
         headline="claim_ms",
         reference=f"{ONE_TABLE.name}_{state.name}",

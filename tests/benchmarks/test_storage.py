@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.harness.errors import InvariantError
 from benchmarks.harness.server import Database
-from benchmarks.storage.claims import pages_and_rows
+from benchmarks.storage.claims import explained
 from benchmarks.storage.drive import CLAIMED_TOGETHER, GATHERED, RECORDED_TOGETHER, Driver, driving
 from benchmarks.storage.layouts import HOT_QUEUE, LAYOUTS, NARROW_STATE, ONE_TABLE, Layout
 from tests.fixtures.postgres import PostgresServer
@@ -132,10 +132,11 @@ def test_a_duplicate_is_recorded_once(layout: Layout, driver_of: Callable[[Layou
 
 
 @pytest.mark.parametrize("layout", [ONE_TABLE, HOT_QUEUE], ids=by_name)
-def test_a_claim_is_read_without_being_made(layout: Layout, driver_of: Callable[[Layout], Driver]) -> None:
-    """Pages and rows are those of a batch, and the events are still due afterwards."""
+def test_a_claim_that_is_explained_is_made(layout: Layout, driver_of: Callable[[Layout], Driver]) -> None:
+    """Each takes a batch of its own, reads at least its rows, and finds too few where too few are left."""
     driver = driver_of(layout)
     driver.record(0, 4 * RECORDED_TOGETHER)
-    pages, rows = pages_and_rows(driver, 0)
-    assert pages > rows >= 3 * CLAIMED_TOGETHER
-    assert [token for _, token in driver.claim()] == [1] * CLAIMED_TOGETHER
+    claims = [explained(driver, 0) for _ in range(4 * RECORDED_TOGETHER // CLAIMED_TOGETHER)]
+    assert all(each.pages > each.rows >= CLAIMED_TOGETHER and each.ms > 0 for each in claims)
+    with pytest.raises(InvariantError, match="were claimed"):
+        explained(driver, 0)
