@@ -507,3 +507,51 @@ def test_an_odd_schema_name_serves_everything(empty_database: str) -> None:
         await box.close()
 
     asyncio.run(story())
+
+
+def test_what_a_handler_sets_for_itself_reaches_no_other_event(database: str) -> None:
+    """P-ONCE, P-FLOW: SET LOCAL outlives a savepoint; where one is left so, each event gets its own transaction."""
+
+    async def story() -> None:
+        box = queue(database, connections_max=3, batch_events_max=20)
+        box.rows("CREATE SCHEMA tenant")
+        box.rows("CREATE TABLE tenant.effects (LIKE public.effects INCLUDING ALL)")
+
+        @box.billing.on("invoice.paid")
+        def book(tx: Any, event: Any) -> None:
+            if event.id.startswith("evt_tenant"):
+                tx.conn.execute("SET LOCAL search_path = tenant")
+            tx.conn.execute(INSERT, [event.id, ""])
+
+        await box.receive(*(f"evt_{who}_{number}" for number in range(10) for who in ("tenant", "public")))
+        done = await box.drain()
+        assert done == {RunOutcome.PROCESSED: 20}
+        for schema, who in (("tenant", "tenant"), ("public", "public")):
+            rows = box.rows(f"SELECT event_id FROM {schema}.effects")
+            assert sorted(row["event_id"] for row in rows) == [f"evt_{who}_{number}" for number in range(10)]
+        await box.close()
+
+    asyncio.run(story())
+
+
+def test_a_handler_that_leaves_statements_under_way_spoils_nothing(database: str) -> None:
+    """P-FLOW: gather() raises the first error and leaves the rest to run; they end before the session is ours again."""
+
+    async def story() -> None:
+        box = queue(database, connections_max=3, batch_events_max=20)
+
+        @box.billing.on("invoice.paid")
+        async def book(tx: Any, event: Any) -> None:
+            texts = ["SELECT 1/0", "SELECT pg_sleep(0.01)", "SELECT pg_sleep(0.01)"]
+            if event.id.startswith("evt_bad"):
+                await asyncio.gather(*(tx.conn.execute(text) for text in texts))
+            await tx.conn.execute(INSERT, [event.id, ""])
+
+        good = [f"evt_{number}" for number in range(6)]
+        await box.receive("evt_bad_1", *good[:3], "evt_bad_2", *good[3:])
+        done = await box.drain()
+        assert done[RunOutcome.PROCESSED] == len(good)
+        assert sorted(box.effects()) == good
+        await box.close()
+
+    asyncio.run(story())

@@ -112,7 +112,8 @@ class AsyncPsycopgRunner:
             case _:
                 flight = fly(self._conn, parts(step))
                 self.began |= commits(step)  # lost on the way, nobody knows whether it was
-                results = await self._conn.wait(flight)
+                async with self._conn.lock:  # a handler may have left a task of its own with the connection
+                    results = await self._conn.wait(flight)
                 self.began = True
                 return results if isinstance(step, Together) else results[0]
 
@@ -146,12 +147,15 @@ class AsyncPsycopgRunner:
             await cursor.execute(text)
 
     async def _leave(self) -> None:
+        async with self._conn.lock:
+            pass  # what a handler has left under way ends first: its session is not ours before
         if unfit(self._conn):
             await self._conn.close()
         if self._conn.closed or self._conn.info.transaction_status is TransactionStatus.IDLE:
             return
         try:
-            await self._conn.wait(fly(self._conn, (Rollback(),)))
+            async with self._conn.lock:
+                await self._conn.wait(fly(self._conn, (Rollback(),)))
         except psycopg.Error:
             await self._conn.close()
 

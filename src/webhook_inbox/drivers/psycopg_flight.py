@@ -53,6 +53,9 @@ from webhook_inbox.protocol.steps import (
 from webhook_inbox.sql.statements import Statement
 
 _PREPARED_MAX = 200
+# Once prepared, a statement keeps a plan that was made when the tables were small, until somebody analyses them: these
+# two would go on reading them from end to end. One plan serves a whole batch.
+_PLANNED_ANEW = frozenset({"claim_events", "record_events"})
 _BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
 _NAMED = re.compile(r"%\((\w+)\)s|%%")
 _FAILED = (ExecStatus.FATAL_ERROR, ExecStatus.PIPELINE_ABORTED)
@@ -160,7 +163,7 @@ def _message(conn: Connection, statement: Statement, params: Params = NO_PARAMS)
             f"a character is not in {error.encoding}, the connection's encoding"
         ) from None
     types = tuple(tx.types or ())
-    name, known = _name(conn, encoded, types)
+    name, known = (b"", False) if statement.name in _PLANNED_ANEW else _name(conn, encoded, types)
     return _Message(encoded, dumped, types, tx.formats or (), name, known, tx)
 
 

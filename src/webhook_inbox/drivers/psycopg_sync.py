@@ -111,7 +111,8 @@ class PsycopgRunner:
             case _:
                 flight = fly(self._conn, parts(step))
                 self.began |= commits(step)  # lost on the way, nobody knows whether it was
-                results = self._conn.wait(flight)
+                with self._conn.lock:  # a handler may have left a thread of its own with the connection
+                    results = self._conn.wait(flight)
                 self.began = True
                 return results if isinstance(step, Together) else results[0]
 
@@ -140,12 +141,15 @@ class PsycopgRunner:
             cursor.execute(text)
 
     def _leave(self) -> None:
+        with self._conn.lock:
+            pass  # what a handler has left under way ends first: its session is not ours before
         if unfit(self._conn):
             self._conn.close()
         if self._conn.closed or self._conn.info.transaction_status is TransactionStatus.IDLE:
             return
         try:
-            self._conn.wait(fly(self._conn, (Rollback(),)))
+            with self._conn.lock:
+                self._conn.wait(fly(self._conn, (Rollback(),)))
         except psycopg.Error:
             self._conn.close()
 

@@ -43,6 +43,13 @@ BEGIN
     IF current_user <> coalesce(nullif(current_setting('webhook_inbox.role', true), ''), session_user) THEN  -- '': after RESET ALL
         RAISE EXCEPTION 'a handler left another role' USING ERRCODE = '42501';
     END IF;
+    -- SET LOCAL outlives a savepoint that is released: the next handler would have written into another schema, or under another rule.
+    IF cardinality(events || undone) > 1 AND nullif(current_setting('webhook_inbox.settings', true), '') <>
+       concat_ws('|', current_setting('search_path'), current_setting('TimeZone'), current_setting('DateStyle'),
+                 current_setting('IntervalStyle'), current_setting('row_security'), current_setting('session_replication_role'))
+    THEN
+        RAISE EXCEPTION 'a handler left another setting to the events that share its transaction' USING ERRCODE = 'WI002';
+    END IF;
     IF cardinality(undone) > 0 THEN
         UPDATE {schema}.inbox SET state = 'leased', processed_at = NULL, effect_transaction = NULL, worker_id = worker
         WHERE id = ANY (undone);
