@@ -71,6 +71,10 @@ class Endpoint:
         self.plan.handlers.include(handlers)
 
     def _included(self, registering: Callable[[Handlers], Decorator]) -> Decorator:
+        registering(
+            Handlers()
+        )  # what is wrong with it already is told at once: ``@endpoint.on`` without parentheses
+
         def register(function: Function) -> Function:
             handlers = Handlers()
             registering(handlers)(function)

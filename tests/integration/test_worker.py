@@ -13,6 +13,7 @@ from psycopg_pool import ConnectionPool
 
 from tests.fixtures.pooler import UNPREPARED
 from tests.fixtures.queue import EFFECTS, Queue, in_time, until
+from webhook_inbox.errors import ConfigurationError
 from webhook_inbox.model.claim import Retry
 from webhook_inbox.protocol.process import RunOutcome
 from webhook_inbox.protocol.run import run_claims
@@ -555,3 +556,15 @@ def test_a_handler_that_leaves_statements_under_way_spoils_nothing(database: str
         await box.close()
 
     asyncio.run(story())
+
+
+def test_a_decorator_without_its_types_is_refused_at_once(database: str) -> None:
+    """``@endpoint.on`` without parentheses would register nothing, and each event would be ignored."""
+    box = queue(database)
+
+    def book(tx: Any, event: Any) -> None:
+        """Never registered."""
+
+    for decorator in (box.billing.on, box.billing.on_batch):
+        with pytest.raises(ConfigurationError, match="needs the event types"):
+            decorator(book)  # type: ignore[arg-type]

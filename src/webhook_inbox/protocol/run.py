@@ -178,7 +178,9 @@ def _run_set(
         outcomes = yield Transact(lambda: process_set(handler, claims, to), handler.kind)
     except StoreUnavailableError:
         raise
-    except InboxError:
+    except InboxError as error:
+        failure = describe(error)
+        events.SET_SPLIT.log(endpoint.name, len(claims), error.code, failure)
         middle = len(claims) // 2
         first = yield from _run_set(endpoint, handler, claims[:middle], running)
         return first + (yield from _run_set(endpoint, handler, claims[middle:], running))

@@ -91,6 +91,15 @@ BODY_SPLIT = LogEvent(
         "a line of its own."
     ),
 )
+SET_SPLIT = LogEvent(
+    name="set_split",
+    level=logging.WARNING,
+    text="endpoint %s: a set of %s events goes in halves: %s: %s",
+    meaning=(
+        "A set-based handler failed for the whole list; it runs again in halves, down to the event it fails for. Where "
+        "it fails for none of them alone, it cannot take several: does it say which event a message belongs to?"
+    ),
+)
 DELIVERY_REJECTED = LogEvent(
     name="delivery_rejected",
     level=logging.INFO,
@@ -301,10 +310,10 @@ LOG_EVENTS = (
     ANSWER_UNSENT,
     BODY_CONSUMED,
     BODY_SPLIT,
+    CLAIMS_GIVEN_BACK,
     CLAIM_EXPIRED,
     CLAIM_KEPT,
     CLAIM_LOST,
-    CLAIMS_GIVEN_BACK,
     COMMIT_HOOK_FAILED,
     DELIVERY_FAILED,
     DELIVERY_REJECTED,
@@ -330,6 +339,7 @@ LOG_EVENTS = (
     REQUEST_REFUSED,
     RUN_FAILED,
     RUN_UNEXPECTED,
+    SET_SPLIT,
     TYPE_REFUSED,
     WORKER_ENDED,
     WORKER_WAITS,
