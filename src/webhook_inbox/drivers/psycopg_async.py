@@ -25,7 +25,7 @@ from webhook_inbox.drivers.psycopg_settings import (
     pool_exhausted,
     prepares,
 )
-from webhook_inbox.drivers.psycopg_state import ended_by, lost, unfit
+from webhook_inbox.drivers.psycopg_state import STILL_AT_WORK, TURN_SECONDS_MAX, ended_by, lost, unfit
 from webhook_inbox.drivers.silence import Wait, Watch
 from webhook_inbox.drivers.walk import NotBegunError, Walk, too_long
 from webhook_inbox.errors import InboxError, StoreUnavailableError, TransactionEndedError
@@ -112,7 +112,7 @@ class AsyncPsycopgRunner:
             case _:
                 flight = fly(self._conn, parts(step))
                 self.began |= commits(step)  # lost on the way, nobody knows whether it was
-                async with self._conn.lock:  # a handler may have left a task of its own with the connection
+                async with self._turn():
                     results = await self._conn.wait(flight)
                 self.began = True
                 return results if isinstance(step, Together) else results[0]
@@ -146,17 +146,29 @@ class AsyncPsycopgRunner:
         async with psycopg.AsyncCursor(self._conn, row_factory=tuple_row) as cursor:
             await cursor.execute(text)
 
+    @asynccontextmanager
+    async def _turn(self) -> AsyncIterator[None]:
+        """Have the connection to ourselves: a handler may have left a task of its own at work on it."""
+        try:
+            async with asyncio.timeout(TURN_SECONDS_MAX):
+                await self._conn.lock.acquire()
+        except TimeoutError:
+            raise TransactionEndedError(STILL_AT_WORK) from None
+        try:
+            yield
+        finally:
+            self._conn.lock.release()
+
     async def _leave(self) -> None:
-        async with self._conn.lock:
-            pass  # what a handler has left under way ends first: its session is not ours before
-        if unfit(self._conn):
-            await self._conn.close()
-        if self._conn.closed or self._conn.info.transaction_status is TransactionStatus.IDLE:
+        if self._conn.closed:
             return
         try:
-            async with self._conn.lock:
-                await self._conn.wait(fly(self._conn, (Rollback(),)))
-        except psycopg.Error:
+            async with self._turn():  # what a handler has left under way ends first
+                if unfit(self._conn):
+                    await self._conn.close()
+                elif self._conn.info.transaction_status is not TransactionStatus.IDLE:
+                    await self._conn.wait(fly(self._conn, (Rollback(),)))
+        except (psycopg.Error, TransactionEndedError):
             await self._conn.close()
 
 

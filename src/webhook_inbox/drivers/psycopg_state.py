@@ -13,6 +13,11 @@ from webhook_inbox.errors import TransactionEndedError
 
 Connection: TypeAlias = psycopg.Connection[Any] | psycopg.AsyncConnection[Any]
 
+# What a handler has left at work on its connection, a task or a thread, has this long to end.
+TURN_SECONDS_MAX = 5.0
+STILL_AT_WORK = (
+    "a handler has left a COPY, a stream or another statement under way on the connection it was given"
+)
 _ENDED = {
     TransactionStatus.IDLE: "committed or rolled back the transaction it was given",
     TransactionStatus.INERROR: "swallowed a database error, which has aborted the transaction it was given",

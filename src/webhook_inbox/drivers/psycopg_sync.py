@@ -24,7 +24,7 @@ from webhook_inbox.drivers.psycopg_settings import (
     pool_exhausted,
     prepares,
 )
-from webhook_inbox.drivers.psycopg_state import ended_by, lost, unfit
+from webhook_inbox.drivers.psycopg_state import STILL_AT_WORK, TURN_SECONDS_MAX, ended_by, lost, unfit
 from webhook_inbox.drivers.silence import Wait, Watch
 from webhook_inbox.drivers.walk import NotBegunError, Walk, refuse_awaitable, too_long
 from webhook_inbox.errors import InboxError, StoreUnavailableError, TransactionEndedError
@@ -111,7 +111,7 @@ class PsycopgRunner:
             case _:
                 flight = fly(self._conn, parts(step))
                 self.began |= commits(step)  # lost on the way, nobody knows whether it was
-                with self._conn.lock:  # a handler may have left a thread of its own with the connection
+                with self._turn():
                     results = self._conn.wait(flight)
                 self.began = True
                 return results if isinstance(step, Together) else results[0]
@@ -140,17 +140,26 @@ class PsycopgRunner:
         with psycopg.Cursor(self._conn, row_factory=tuple_row) as cursor:
             cursor.execute(text)
 
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Have the connection to ourselves: a handler may have left a thread of its own at work on it."""
+        if not self._conn.lock.acquire(timeout=TURN_SECONDS_MAX):
+            raise TransactionEndedError(STILL_AT_WORK)
+        try:
+            yield
+        finally:
+            self._conn.lock.release()
+
     def _leave(self) -> None:
-        with self._conn.lock:
-            pass  # what a handler has left under way ends first: its session is not ours before
-        if unfit(self._conn):
-            self._conn.close()
-        if self._conn.closed or self._conn.info.transaction_status is TransactionStatus.IDLE:
+        if self._conn.closed:
             return
         try:
-            with self._conn.lock:
-                self._conn.wait(fly(self._conn, (Rollback(),)))
-        except psycopg.Error:
+            with self._turn():  # what a handler has left under way ends first
+                if unfit(self._conn):
+                    self._conn.close()
+                elif self._conn.info.transaction_status is not TransactionStatus.IDLE:
+                    self._conn.wait(fly(self._conn, (Rollback(),)))
+        except (psycopg.Error, TransactionEndedError):
             self._conn.close()
 
 
