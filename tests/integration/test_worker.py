@@ -178,7 +178,9 @@ def test_a_set_based_handler_gets_all_that_is_due(
             assert box.states() == {"processed": 30}
         else:
             assert calls[:2] == [30, 15]
-            assert len(calls) <= 11, calls  # whichever of them it is: 30, 15, 8, 4, 2, 1, and the other halves
+            assert len(calls) <= 11, (
+                calls
+            )  # whichever of them it is: 30, 15, 8, 4, 2, 1, and the other halves
             assert box.states() == {"processed": 29, "retrying": 1}
         assert len(box.effects()) == 30 - (not whole)
         (outbox,) = box.rows("SELECT count(*) AS n, count(DISTINCT inbox_id) AS d FROM {s}.outbox")
