@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from benchmarks.harness.figures import Spread, number
 from benchmarks.report.data import Measured, Measurement, Results
@@ -128,6 +129,12 @@ def _conditions(results: Results) -> Iterator[str]:
         f"{machine['system']}, kernel {machine['kernel']}, Python {machine['python']}, "
         f"PostgreSQL {postgres.pop('server_version')}.\n"
     )
+    loads = [f"{name} {load}" for name, each in results.suites.items() if (load := _load(each.conditions))]
+    if loads:
+        yield (
+            "Other work was on the machine where the load before a suite (of 1, 5 and 15 minutes) is not near 0: "
+            f"{'; '.join(loads)}.\n"
+        )
     yield f"PostgreSQL: {', '.join(f'`{name}` {value}' for name, value in postgres.items())}.\n"
     versions = latest["versions"]
     yield f"Ours: {_versions(versions['project'])}.\n"
@@ -136,3 +143,7 @@ def _conditions(results: Results) -> Iterator[str]:
 
 def _versions(found: Mapping[str, str]) -> str:
     return ", ".join(f"{name} {version}" for name, version in found.items())
+
+
+def _load(conditions: Mapping[str, Any]) -> str:
+    return str(conditions["machine"].get("load_before", ""))
