@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 import sys
 import types
@@ -104,6 +105,8 @@ def shop(database: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A Django project with ``shop.models`` and a default database."""
     set_django_up()
     alias = django_alias(database)
+    with contextlib.suppress(AttributeError):  # what this thread has of the default that is none
+        del connections["default"]
     monkeypatch.setitem(connections.databases, "default", connections.databases[alias])
     monkeypatch.setitem(sys.modules, "shop", types.ModuleType("shop"))
     module: Any = types.ModuleType("shop.models")

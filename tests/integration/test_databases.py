@@ -14,7 +14,7 @@ from sqlalchemy import create_engine
 from sqlalchemy.ext.asyncio import async_sessionmaker, create_async_engine
 from sqlalchemy.orm import DeclarativeBase, sessionmaker
 
-from tests.fixtures.benches import url_of
+from tests.fixtures.benches import set_django_up, url_of
 from tests.fixtures.databases import GIVEN, POOL_CONNECTIONS, Given
 from tests.fixtures.queue import SECRET, body_of, signed, until
 from webhook_inbox import Django, Inbox, Outcome
@@ -207,6 +207,7 @@ class Model(DeclarativeBase):
 )
 def test_what_cannot_serve_is_refused_at_once(database: Any, says: str) -> None:
     """A ConfigurationError says what to give instead, before any delivery."""
+    set_django_up()
     with pytest.raises(ConfigurationError, match=says):
         Inbox(database)
 

@@ -106,11 +106,16 @@ def test_an_outage_longer_than_the_lease_is_nobodys_crash(
 
     monkeypatch.setattr(Heartbeat, "_renew", renew)
     real_transact = worker_module.Worker._transact
+    under_way: list[Any] = []
 
     async def transact(self: Any, plan: Any) -> Any:
         if away.is_set():
             raise StoreUnavailableError("the database is away")
-        return await real_transact(self, plan)
+        under_way.append(plan)
+        try:
+            return await real_transact(self, plan)
+        finally:
+            under_way.remove(plan)
 
     monkeypatch.setattr(worker_module.Worker, "_transact", transact)
 
@@ -134,6 +139,7 @@ def test_an_outage_longer_than_the_lease_is_nobodys_crash(
             await first.wait()
             away.set()
             mute.set()
+            await until(lambda: not under_way)  # a claim that had begun would find the other worker's event
             other = await asyncio.to_thread(box.register, "other", 1.5)
             await box.receive("evt_2")
             assert [each.event.id for each in await asyncio.to_thread(box.claim, other)] == ["evt_2"]
