@@ -17,8 +17,8 @@ from abc import ABC, abstractmethod
 from typing import Any, Protocol
 
 from webhook_inbox.drivers.waiting import Doing
-from webhook_inbox.drivers.walk import SAVEPOINT
-from webhook_inbox.protocol.steps import Params, Row
+from webhook_inbox.drivers.walk import commands
+from webhook_inbox.protocol.steps import Params, Release, RollbackTo, Row, Savepoint
 from webhook_inbox.sql.statements import Statement
 
 
@@ -75,15 +75,15 @@ class Wire(ABC):
 
     def savepoint(self) -> Doing[None]:
         """Start a part of the transaction that can be undone alone."""
-        yield from self.script(f"SAVEPOINT {SAVEPOINT}")
+        yield from self.script("; ".join(commands(Savepoint())))
 
     def rollback_to(self) -> Doing[None]:
         """Undo that part, and forget its savepoint."""
-        yield from self.script(f"ROLLBACK TO SAVEPOINT {SAVEPOINT}; RELEASE SAVEPOINT {SAVEPOINT}")
+        yield from self.script("; ".join(commands(RollbackTo())))
 
     def release(self) -> Doing[None]:
         """Keep that part, and forget its savepoint."""
-        yield from self.script(f"RELEASE SAVEPOINT {SAVEPOINT}")
+        yield from self.script("; ".join(commands(Release())))
 
     @abstractmethod
     def commit(self) -> Doing[None]:
