@@ -9,10 +9,14 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+import psycopg
 import pytest
 
 from tests.fixtures.receiving import Bench, books
 from webhook_inbox import Outcome
+from webhook_inbox.drivers import psycopg_flight
+from webhook_inbox.errors import TransactionEndedError
+from webhook_inbox.protocol.steps import Commit
 
 Steps: TypeAlias = Generator[Any, Any, None]
 
@@ -170,3 +174,14 @@ def test_one_function_for_several_patterns_runs_once(bench: Bench) -> None:
     bench.endpoint().on("invoice.paid", "invoice.*", "*")(handler)
     assert bench.deliver("evt_1").outcome is Outcome.PROCESSED
     assert bench.effects() == ["evt_1"]
+
+
+def test_a_commit_that_the_server_answers_with_rollback_is_not_believed(database: str) -> None:
+    """P-ONCE, P-ACK: the server commits nothing of an aborted transaction and calls that no error; its tag says so."""
+    with psycopg.connect(database) as conn:
+        conn.pgconn.exec_(b"BEGIN")
+        conn.pgconn.exec_(b"SELECT 1/0")
+        answer = conn.pgconn.exec_(b"COMMIT")
+        assert answer.command_status == b"ROLLBACK"
+        with pytest.raises(TransactionEndedError, match="ROLLBACK"):
+            psycopg_flight._outcome(Commit(), [(psycopg_flight._Message(b"COMMIT"), answer)])
