@@ -11,15 +11,17 @@ import re
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from typing import Literal
 
+from webhook_inbox.errors import ConfigurationError
+from webhook_inbox.sql.rendering import rendered
 from webhook_inbox.sql.statements import quoted_identifier
 
 _FILE = re.compile(r"(\d{4})_(\w+)\.sql")
-_PLACE = re.compile(r"\{schema(?:_text)?\}")
 PARTITION_DAYS_AHEAD = 30
 
 # The oldest schema version that a release must know in order to work on a schema with this migration; by version.
-SERVES_FROM: dict[int, int] = {1: 1, 2: 1}
+SERVES_FROM: dict[int, int] = {1: 1, 2: 1, 3: 1, 4: 1, 5: 1, 6: 1, 7: 1, 8: 1, 9: 1, 10: 1}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +44,7 @@ class Migration:
 
 def bootstrap(schema: str) -> str:
     """Give the SQL that makes the schema and its table of migrations; harmless where they exist."""
-    return _rendered("bootstrap.sql", schema)
+    return rendered("migrations/bootstrap.sql", schema)
 
 
 @cache
@@ -67,7 +69,7 @@ def migrations(schema: str) -> tuple[Migration, ...]:
             version=int(match[1]),
             name=match[2],
             serves_from=SERVES_FROM[int(match[1])],
-            text=_rendered(match[0], schema),
+            text=rendered(f"migrations/{match[0]}", schema),
         )
         for match in found
     )
@@ -96,12 +98,59 @@ def migration_script(schema: str) -> str:
     return "\n".join([*parts, "COMMIT;", ""])
 
 
-def _rendered(name: str, schema: str) -> str:
-    text = files("webhook_inbox.sql").joinpath("migrations", name).read_text(encoding="utf-8")
-    places = {"{schema}": quoted_identifier(schema), "{schema_text}": _quoted_text(schema)}
-    return _PLACE.sub(lambda found: places[found[0]], text)
+def upgrade_statement(schema: str, *, to: int) -> str:
+    """
+    Give one statement that brings *schema* up to version *to* from whatever it is at, within the caller's transaction.
+
+    For those who run our migrations among theirs: Alembic, Django. Steps that are applied already are left out.
+
+    Raises:
+        ConfigurationError: This release knows no such version, or the name cannot be a PostgreSQL identifier.
+    """
+    steps = migrations(schema)
+    if not 1 <= to <= steps[-1].version:
+        raise ConfigurationError(
+            f"schema version {to!r}: this release of webhook-inbox knows versions 1 to {steps[-1].version}"
+        )
+    rows = ",\n".join(
+        f"({step.version}, '{step.name}', {step.serves_from}, $webhook_inbox_text$\n{step.text}$webhook_inbox_text$)"
+        for step in steps[:to]
+    )
+    return rendered(
+        "migrations/upgrade.sql",
+        schema,
+        to=to,
+        bootstrap=bootstrap(schema).strip(),
+        steps=rows,
+        days_ahead=PARTITION_DAYS_AHEAD,
+    )
 
 
-def _quoted_text(text: str) -> str:
-    """Quote *text* as a constant, whatever ``standard_conforming_strings`` says."""
-    return "E'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
+def removal_statement(schema: str) -> str:
+    """
+    Give one statement that takes *schema* away within the caller's transaction, if no event and no message is in it.
+
+    Raises:
+        ConfigurationError: The name cannot be a PostgreSQL identifier.
+    """
+    return rendered(
+        "migrations/remove.sql",
+        schema,
+        known=migrations(schema)[-1].version,
+        **{kind: _listed(made(kind, schema), schema) for kind in ("views", "tables", "functions")},
+    )
+
+
+def made(kind: Literal["views", "tables", "functions"], schema: str) -> tuple[str, ...]:
+    """Name what the steps make of *kind*, in their order; a partition goes with its table."""
+    prefix = re.escape(quoted_identifier(schema))
+    found = re.compile(
+        rf"^CREATE (?:OR REPLACE )?{kind[:-1].upper()} (?:IF NOT EXISTS )?{prefix}\.(\w+)(?! PARTITION OF)\b",
+        re.MULTILINE,
+    )
+    texts = [bootstrap(schema), *(step.text for step in migrations(schema))]
+    return tuple(dict.fromkeys(name for text in texts for name in found.findall(text)))
+
+
+def _listed(names: tuple[str, ...], schema: str) -> str:
+    return ", ".join(f"{quoted_identifier(schema)}.{name}" for name in names)

@@ -21,5 +21,6 @@ SELECT set_config('webhook_inbox.lock_timeout', lock_timeout, true),
        set_config('statement_timeout', CASE WHEN statement_timeout <> '0' AND statement_timeout::interval < handler
                                             THEN statement_timeout ELSE %(handler_ms)s::bigint || 'ms' END, true),
        set_config('idle_in_transaction_session_timeout', CASE WHEN idle_timeout <> '0' AND idle_timeout::interval < handler
-                                                             THEN idle_timeout ELSE %(handler_ms)s::bigint || 'ms' END, true)
+                                                             THEN idle_timeout ELSE %(handler_ms)s::bigint || 'ms' END, true),
+       {fragments/hear_warnings}
 FROM before

@@ -1,8 +1,10 @@
 -- Claim due events, oldest due first, a bounded number per endpoint; rows that another session holds are skipped, not waited for.
 -- %(endpoints)s, %(limits)s, %(hold_seconds)s (how long a dead head holds its key), %(due_since)s (microseconds since 1970; what was
--- due before is left alone, so that the walk need not begin at what was settled long ago): arrays of equal length. Claim count (the
--- fencing token) and attempt are raised here, and committed before any work begins. Only the head of an order key is claimable,
+-- due before is left alone, so that the walk need not begin at what was settled long ago), %(solitary)s (whether also those that run
+-- alone): arrays of equal length. Claim count (the fencing token) and attempt are raised here, and committed before any work begins. Only the head of an order key is claimable,
 -- and only where nothing of that key is leased or holds it dead.
+-- %(limited)s: whether these are endpoints with a limit, that the claimer has locked and keeps to; else whatever is paused or limited is
+-- passed by.
 -- Nobody claims under a lease that has ended, whatever the claimer's own clock says: it may have been suspended.
 -- statement_timestamp(): the index ends the search at what is due, which it cannot with clock_timestamp(), a volatile function.
 -- ANY (ARRAY) and LIMIT 1: nobody knows beforehand how few rows a claim takes, and a planner that expects many reads whole tables.
@@ -10,10 +12,12 @@
 -- in order of (endpoint, available_at, id).
 -- Indexes: inbox_due, inbox_order, inbox_order_leased. P-COUNT, P-FENCE, P-FLOW, P-CLOCK.
 WITH open AS MATERIALIZED (
-    SELECT e.name, e.wanted, e.hold_seconds, timestamptz 'epoch' + e.due_since * interval '1 microsecond' AS due_since
-    FROM unnest(%(endpoints)s::text[], %(limits)s::integer[], %(hold_seconds)s::float8[], %(due_since)s::bigint[])
-         AS e (name, wanted, hold_seconds, due_since)
-    WHERE NOT EXISTS (SELECT FROM {schema}.endpoints paused WHERE paused.name = e.name)
+    SELECT e.name, e.wanted, e.hold_seconds, timestamptz 'epoch' + e.due_since * interval '1 microsecond' AS due_since, e.solitary
+    FROM unnest(%(endpoints)s::text[], %(limits)s::integer[], %(hold_seconds)s::float8[], %(due_since)s::bigint[], %(solitary)s::boolean[])
+         AS e (name, wanted, hold_seconds, due_since, solitary)
+    WHERE NOT EXISTS (
+              SELECT FROM {schema}.endpoints held
+              WHERE held.name = e.name AND (held.paused_at IS NOT NULL OR NOT %(limited)s::boolean))
       AND EXISTS (SELECT FROM {schema}.workers w WHERE w.id = %(worker_id)s AND w.lease_ends_at > clock_timestamp())
 ), due AS MATERIALIZED (
     SELECT i.id
@@ -21,6 +25,7 @@ WITH open AS MATERIALIZED (
     CROSS JOIN LATERAL (
         SELECT id FROM {schema}.inbox event
         WHERE endpoint = e.name AND state IN ('waiting', 'retrying') AND available_at >= e.due_since AND available_at <= statement_timestamp()
+          AND (e.solitary OR NOT event.solitary)
           AND (order_key IS NULL OR (
               NOT EXISTS (
                   SELECT FROM {schema}.inbox running

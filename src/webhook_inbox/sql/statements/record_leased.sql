@@ -1,11 +1,12 @@
 -- Record an event that this process will run at once: born claimed, its first attempt counted (P-COUNT), its token 1.
--- Born waiting where that process's lease has ended, whatever its own clock says.
+-- Born waiting where that process's lease has ended, whatever its own clock says; or the endpoint is paused or limited: a worker runs it.
 -- Otherwise as record_event; returns (id, received_at, whether it is claimed), or no row where the key is taken. A first copy that is committed is found by
 -- a plain read before: ON CONFLICT would wait for whoever is running it. Index: inbox_event_key. P-DUP, P-RAW, P-STATE, P-FLOW.
 WITH wait AS MATERIALIZED (
     SELECT set_config('lock_timeout', %(wait_ms)s::bigint || 'ms', true)
 ), lease AS MATERIALIZED (
-    SELECT EXISTS (SELECT FROM {schema}.workers WHERE id = %(worker_id)s::bigint AND lease_ends_at > clock_timestamp()) AS held
+    SELECT EXISTS (SELECT FROM {schema}.workers WHERE id = %(worker_id)s::bigint AND lease_ends_at > clock_timestamp())
+           AND NOT EXISTS (SELECT FROM {schema}.endpoints WHERE name = %(endpoint)s) AS held
 ), event AS (
     INSERT INTO {schema}.inbox
         (provider, endpoint, account, environment, event_id, event_type, state, origin, created_at, secret_label,
