@@ -19,6 +19,8 @@ is signed) or ``greet`` (one that is not). A class with a signed time takes ``to
 ``Scheme.within``. The parts below read strictly, compare in constant time and never raise; use them, write no others:
 
     public_key.py    Ed25519 or ECDSA over time and body, by the public key that the user configured
+    certificate.py   RSA by a certificate that the provider publishes
+    jwt.py           a token in three parts, and the public key in a JSON Web Key
     fetched.py       what a provider publishes for all: https, its own hosts, bounded in time, size and number
     public_url.py    the URL that was signed: as configured, or as the HTTP server rebuilt it
     signature.py     one header, several; hex and base64 with one spelling each; any_equal, mismatch, refused_with
@@ -36,7 +38,7 @@ Two things that are signed with nothing between them can be cut in two places: h
 ``signed_time.py`` does for the time), or refuse what holds the separator.
 
 A new provider is also entered in ``catalogue.py`` (which makes the public name, the page, ``webhook-inbox sources``),
-in ``testing/signers.py`` (its signatures, sharing no code with this room) and in the conformance tests.
+in ``testing/signers/`` (its signatures, sharing no code with this room) and in the conformance tests.
 """
 
 from __future__ import annotations
@@ -64,6 +66,8 @@ if TYPE_CHECKING:
     from webhook_inbox.sources.meta import Meta
     from webhook_inbox.sources.mollie import Mollie
     from webhook_inbox.sources.paddle import Paddle
+    from webhook_inbox.sources.paypal import PayPal
+    from webhook_inbox.sources.plaid import Plaid
     from webhook_inbox.sources.postmark import Postmark
     from webhook_inbox.sources.sendgrid import SendGrid
     from webhook_inbox.sources.shopify import Shopify
@@ -100,6 +104,8 @@ __all__ = [
     "Meta",
     "Mollie",
     "Paddle",
+    "PayPal",
+    "Plaid",
     "Postmark",
     "Rejected",
     "SendGrid",

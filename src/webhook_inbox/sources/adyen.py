@@ -40,6 +40,9 @@ _SIGNED = (
     ("eventCode",),
     ("success",),
 )
+_MERCHANT_S_OWN = (
+    "merchantReference",
+)  # whatever the merchant wrote there, so the one that may hold a colon
 _READER = Reader((_ITEM, "additionalData", "hmacSignature"), *((_ITEM, *path) for path in _SIGNED))
 _PAYMENTS = naming_of(
     items=str(_ITEMS),
@@ -67,6 +70,7 @@ class Adyen(Provider):
 
     provider = "adyen"
     signed_id = False
+    optional_key_parts = frozenset({"account", "environment"})  # payments have the one, the others the other
     scheme = scheme_of(header=_HEADER, encoding="base64", key="hex")
     naming = naming_of(event_id="digest", environment="$.environment", created="$.timestamp")
     facts = Facts(
@@ -124,7 +128,9 @@ class Adyen(Provider):
         candidates = digests([signature], encoding="base64", size=32, header=_SIGNATURE)
         if isinstance(candidates, Rejected):
             return candidates
-        content = ":".join(map(_text, fields)).encode("utf-8", "surrogatepass")
+        content = _content(fields)
+        if content is None:
+            return Rejected("signature_malformed", "an item whose signature would fit other fields as well")
         for secret in secrets:
             key = self.scheme.key_of(secret.reveal())
             if isinstance(key, bytes) and any_equal(hmac.digest(key, content, "sha256"), candidates):
@@ -132,8 +138,19 @@ class Adyen(Provider):
         return Rejected("signature_mismatch", "an item's signature does not match its fields")
 
 
-def _text(value: object) -> str:
-    """Write a field as Adyen signs it: absent is empty."""
+def _content(fields: Sequence[object]) -> bytes | None:
+    """Join *fields* as Adyen signs them; None where one signature would stand for other fields too."""
+    texts = []
+    for path, value in zip(_SIGNED, fields, strict=True):
+        text = _text(value)
+        if text is None or (":" in text and path != _MERCHANT_S_OWN):
+            return None
+        texts.append(text)
+    return ":".join(texts).encode("utf-8", "surrogatepass")
+
+
+def _text(value: object) -> str | None:
+    """Write a field as Adyen signs it, absent as empty; None for what is no text, number or truth."""
     match value:
         case True:
             return "true"
@@ -141,5 +158,7 @@ def _text(value: object) -> str:
             return "false"
         case str() | int():
             return str(value)
-        case _:
+        case None:
             return ""
+        case _:
+            return None

@@ -168,6 +168,8 @@ class Hmac(Source):
         )
         self._set("_scheme", scheme)
         self._set("_naming", naming)
+        self._set("key_parts", naming.key_parts)
+        self._set("optional_key_parts", frozenset())
         self._set("signed_id", naming.id_in_body or bool(scheme.id_header))
         self._set("secrets", settle_secrets(self, self.secrets, setting="Hmac(secrets=...)"))
 

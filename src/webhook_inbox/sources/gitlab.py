@@ -107,7 +107,7 @@ class GitLab(Provider):
         signing = [secret for secret in secrets if _is_signing_token(secret)]
         tokens = [secret for secret in secrets if not _is_signing_token(secret)]
         if signing:
-            verdict = verify_standard_webhooks(delivery, signing, self.tolerance_seconds)
+            verdict = verify_standard_webhooks(delivery, signing, self.tolerance_seconds, family="webhook")
             if isinstance(verdict, Verified) or not tokens:
                 return verdict
         return verify_token(delivery.headers, _HEADER, tokens)

@@ -73,6 +73,7 @@ class Meta(Provider):
     """
 
     provider = "meta"
+    key_parts = frozenset({"account"})
     scheme = scheme_of(header="X-Hub-Signature-256", prefix="sha256=")
     facts = Facts(
         title="Meta (WhatsApp, Messenger, Instagram)",
@@ -139,7 +140,9 @@ class Meta(Provider):
 def _query(url: str) -> dict[str, str]:
     """Give the members of the query; empty where it cannot be read or repeats a name."""
     try:
-        pairs = parse_qsl(urlsplit(url).query, keep_blank_values=True, errors="strict")
+        query = urlsplit(url).query
+        query.encode()  # an embedding app may hand on what no URL holds
+        pairs = parse_qsl(query, keep_blank_values=True, errors="strict")
     except ValueError:
         return {}
     return dict(pairs) if len(dict(pairs)) == len(pairs) else {}

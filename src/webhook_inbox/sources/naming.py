@@ -33,6 +33,7 @@ class Naming:
         items: The array whose items are the events; None where the body is one event.
         id_in_body: Whether the whole event id stands in the body, and so under any signature.
         environment: Gives ``live``, ``test`` or an empty text for what stands at the environment's place.
+        key_parts: As in ``Source``.
     """
 
     fields: Fields
@@ -40,6 +41,7 @@ class Naming:
     items: BodyPlace | None
     id_in_body: bool
     environment: Callable[[object], str]
+    key_parts: frozenset[str]
 
     def identify(self, delivery: Delivery) -> tuple[Reading, ...]:
         """Name the event of the body, or every item of a batched one, in the body's order."""
@@ -118,6 +120,9 @@ def naming_of(
         items=_array_of(items, id_in_body=id_in_body) if items else None,
         id_in_body=id_in_body,
         environment=environments or environment_of,
+        key_parts=frozenset(
+            name for name, place in (("account", account), ("environment", environment)) if place
+        ),
     )
 
 

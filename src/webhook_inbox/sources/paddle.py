@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from webhook_inbox.model.secret import SecretsGiven
 from webhook_inbox.sources.facts import HOOKDECK, Fact, Facts
+from webhook_inbox.sources.listing import ApiKey
+from webhook_inbox.sources.listing_paddle import PaddleListing
 from webhook_inbox.sources.naming import naming_of
 from webhook_inbox.sources.provider import Provider
 from webhook_inbox.sources.scheme import scheme_of
@@ -22,11 +24,15 @@ class Paddle(Provider):
         tolerance_seconds: How far the signed time may lie from this host's clock, in the past and in the future. 5 as
             in Paddle's SDK: raise it where a proxy buffers, or where the clock is not kept by NTP.
 
+        api_key: May read events (``pdl_live_apikey_...``), to find by ``reconcile`` what never arrived; or a callable.
+        api_base: Where Paddle's API is; of the sandbox: ``https://sandbox-api.paddle.com``.
+
     Raises:
         ConfigurationError: No secret, or a tolerance that bounds nothing.
     """
 
     provider = "paddle"
+    reconciles = True
     scheme = scheme_of(
         header="Paddle-Signature",
         separator=";",
@@ -56,13 +62,23 @@ class Paddle(Provider):
         ),
         order=Fact("none; order by `occurred_at`", "developer.paddle.com, How webhooks work"),
         past_events=Fact(
-            "`GET /events`, `GET /notifications`, `POST /notifications/{id}/replay`; how far back is not confirmed",
-            _SDK,
+            "`GET /events`, `GET /notifications`, `POST /notifications/{id}/replay`; 90 days back",
+            "https://developer.paddle.com/api-reference/events/list-events",
+            90 * 86_400.0,
         ),
         list_api=True,
         weaknesses=("5 s are little: a delivery that waits longer in a proxy is refused, and comes again.",),
     )
 
-    def __init__(self, secrets: SecretsGiven, *, tolerance_seconds: float = 5) -> None:
+    def __init__(
+        self,
+        secrets: SecretsGiven,
+        *,
+        tolerance_seconds: float = 5,
+        api_key: ApiKey | None = None,
+        api_base: str = "https://api.paddle.com",
+    ) -> None:
         super().__init__(secrets)
+        if api_key is not None:
+            self.listing = PaddleListing(api_key, api_base=api_base, setting="Paddle", identify=self.identify)
         self.scheme = self.scheme.within(tolerance_seconds, setting=self.setting("tolerance_seconds"))

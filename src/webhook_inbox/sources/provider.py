@@ -33,9 +33,12 @@ class Provider(Source):
     scheme: Scheme
     naming: Naming
     facts: Facts
+    optional_key_parts = frozenset[str]()
 
     def __init__(self, secrets: SecretsGiven) -> None:
         self.secrets = settle_secrets(self, secrets, setting=self.setting("secrets"))
+        if (naming := getattr(self, "naming", None)) is not None:
+            self.key_parts = naming.key_parts - self.optional_key_parts
 
     @classmethod
     def setting(cls, name: str) -> str:

@@ -36,7 +36,8 @@ from webhook_inbox.sources.template import Slot, Template, template_of
 
 Algorithm: TypeAlias = Literal["sha1", "sha256", "sha384", "sha512"]
 KeyForm: TypeAlias = Literal["text", "base64", "hex"]
-# One header; the same header for each secret that is being rolled (Mollie); or X-...-1, X-...-2 and so on (DocuSign).
+# One header; the same header for each secret that is being rolled, which WSGI and proxies join with commas (Mollie); or
+# X-...-1, X-...-2 and so on (DocuSign).
 Spread: TypeAlias = Literal["one", "repeated", "numbered"]
 _HEX_KEY = re.compile(r"(?:[0-9A-Fa-f]{2})*")
 
@@ -119,7 +120,11 @@ class Scheme:
                     return header
                 return header.split(self.separator) if self.separator else [header]
             case "repeated":
-                return every_header(headers.all(self.header), name=self.header)
+                joined = every_header(headers.all(self.header), name=self.header)
+                if isinstance(joined, Rejected):
+                    return joined
+                parts = [part.strip(" \t") for value in joined for part in value.split(",")]
+                return every_header(parts, name=self.header)
             case "numbered":
                 numbered = re.compile(re.escape(self.header) + "-[1-9][0-9]{0,2}")
                 values = [value for name, value in headers.pairs if numbered.fullmatch(name)]

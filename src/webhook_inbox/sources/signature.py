@@ -119,6 +119,15 @@ def any_base64(text: str) -> bytes | None:
     return value if base64.b64encode(value).decode() == text else None
 
 
+def any_base64url(text: str) -> bytes | None:
+    """Give the bytes of which *text* is the one spelling in base64 for URLs, without padding, or None."""
+    try:
+        value = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    except (binascii.Error, ValueError):
+        return None
+    return value if base64.urlsafe_b64encode(value).rstrip(b"=").decode() == text else None
+
+
 DECODERS: MappingProxyType[Encoding, tuple[Decoder, str]] = MappingProxyType(
     {
         "hex": (lower_hex, "lower-case hex"),

@@ -57,6 +57,7 @@ class Slack(Provider):
     """
 
     provider = "slack"
+    key_parts = frozenset({"account"})
     scheme = scheme_of(
         header="X-Slack-Signature",
         prefix="v0=",

@@ -15,15 +15,17 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
-from cryptography.exceptions import UnsupportedAlgorithm
-from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from cryptography.hazmat.primitives.hashes import SHA1, SHA256, HashAlgorithm
-from cryptography.x509 import Certificate, InvalidVersion, load_pem_x509_certificate
 
 from webhook_inbox.errors import ConfigurationError
 from webhook_inbox.model.delivery import Delivery
 from webhook_inbox.model.secret import Secret, SecretsGiven
+from webhook_inbox.sources.certificate import (
+    check_by,
+    fetch_certificate,
+    published,
+    refuse_no_certificate,
+)
 from webhook_inbox.sources.facts import Fact, Facts
 from webhook_inbox.sources.fetched import Fetched
 from webhook_inbox.sources.identity import time_of
@@ -31,7 +33,7 @@ from webhook_inbox.sources.keys import check_tolerance, settle_secrets
 from webhook_inbox.sources.naming import naming_of
 from webhook_inbox.sources.place import BodyPlace, Fields
 from webhook_inbox.sources.provider import Provider
-from webhook_inbox.sources.public_key import Check, passes
+from webhook_inbox.sources.public_key import passes
 from webhook_inbox.sources.signature import any_base64, outside_tolerance
 from webhook_inbox.sources.source import Rejected, Unreadable, Verdict, Verified
 
@@ -116,7 +118,7 @@ class Sns(Provider):
                 f"{self.setting('topics')} must be ARNs of topics: arn:aws:sns:REGION:ACCOUNT:NAME"
             )
         self.tolerance_seconds = check_tolerance(tolerance_seconds, setting=self.setting("tolerance_seconds"))
-        self._fetched = fetched or Fetched()
+        self._fetched = fetched or Fetched(fetch_certificate)
         asked: Callable[[Delivery], object] = self._certificates
         self.secrets = (
             asked
@@ -126,8 +128,7 @@ class Sns(Provider):
 
     def check_secret(self, secret: Secret) -> None:
         """Refuse what is no certificate of an RSA key."""
-        if _certificate_of(secret.reveal()) is None:
-            raise ConfigurationError(f"sns: {secret.label} is no certificate of an RSA key in PEM")
+        refuse_no_certificate(secret, provider=self.provider)
 
     def verify(self, delivery: Delivery, secrets: Sequence[Secret]) -> Verdict:
         """Check the signature of the members by each certificate that is valid now."""
@@ -137,8 +138,8 @@ class Sns(Provider):
             return signed
         signature, content, hashed = signed
         for secret in secrets:
-            key = _key_of(secret.reveal(), delivery.received_at)
-            if key and passes(_check_of(key, hashed), signature, content):
+            check = check_by(secret.reveal(), hashed, now=delivery.received_at)
+            if check and passes(check, signature, content):
                 return self._refusal(members, delivery.received_at) or Verified(secret.label)
         return Rejected(
             "signature_mismatch", "the signature in the body was made by another key, or over other members"
@@ -177,12 +178,16 @@ class Sns(Provider):
         return found is not None and found[1] in self._hosts
 
     def _certificates(self, delivery: Delivery) -> list[Secret]:
-        """Give the certificate that the body names, if it is SNS's to give; asked on a thread, per delivery."""
-        url = _members(delivery).get("SigningCertURL")
-        content = self._fetched.get(url) if isinstance(url, str) and self._trusts(url) else None
-        if content is None:
+        """
+        Give the certificate that the body names, if it is SNS's to give; asked on a thread, per delivery.
+
+        For a topic that is configured, which few strangers know: others cannot have SNS asked at all.
+        """
+        members = _members(delivery)
+        url, topic = members.get("SigningCertURL"), members.get("TopicArn")
+        if not isinstance(topic, str) or topic not in self.topics:
             return []
-        return [Secret(content.decode("ascii", "replace").strip(), label=str(url).rpartition("/")[2])]
+        return published(self._fetched, url) if isinstance(url, str) and self._trusts(url) else []
 
 
 def _host(partition: str, region: str) -> str:
@@ -206,24 +211,3 @@ def _content(members: Mapping[str, object]) -> bytes | None:
             return None
         lines.append(f"{name}\n{value}\n")
     return "".join(lines).encode("utf-8", "surrogatepass") if lines else None
-
-
-def _certificate_of(pem: str) -> Certificate | None:
-    try:
-        certificate = load_pem_x509_certificate(pem.encode())
-        return certificate if isinstance(certificate.public_key(), RSAPublicKey) else None
-    except (ValueError, InvalidVersion, UnsupportedAlgorithm):
-        return None
-
-
-def _check_of(key: RSAPublicKey, hashed: HashAlgorithm) -> Check:
-    return lambda signature, content: key.verify(signature, content, PKCS1v15(), hashed)
-
-
-def _key_of(pem: str, now: float) -> RSAPublicKey | None:
-    certificate = _certificate_of(pem)
-    if certificate is None:
-        return None
-    valid = certificate.not_valid_before_utc.timestamp() <= now <= certificate.not_valid_after_utc.timestamp()
-    key = certificate.public_key()
-    return key if valid and isinstance(key, RSAPublicKey) else None

@@ -14,15 +14,19 @@ the user chose; it never uses a signing secret.
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from webhook_inbox.model.delivery import Delivery
 from webhook_inbox.model.secret import Secret, SecretsGiven
 from webhook_inbox.sources.facts import Facts
+
+if TYPE_CHECKING:
+    from webhook_inbox.sources.listing import Listing
 
 BODY_BYTES_MAX = 1_048_576
 
@@ -121,7 +125,12 @@ class Source(ABC):
         methods: HTTP methods beside POST that the provider's handshakes use.
         success_status: With what the provider wants received events to be answered.
         empty_answers: Whether the provider wants answers without a body.
+        event_id_form: What an event id looks like; None: anything.
+        key_parts: Which of ``account`` and ``environment`` every event key has.
+        optional_key_parts: Which of the two an event key may have; any other is always empty.
+        reconciles: Whether the provider can be asked for what it has sent; then a key makes the instance's ``listing``.
         facts: What is known about the provider, for the catalogue; None for a source of the user's own.
+        listing: How the provider is asked for what it has sent; None where it cannot be, or no key was given for it.
         secrets: What the user configured: a string, several, or a callable asked per request with the ``Delivery``.
     """
 
@@ -133,7 +142,12 @@ class Source(ABC):
     methods: frozenset[str] = frozenset()
     success_status: int = 200
     empty_answers: bool = False
+    event_id_form: re.Pattern[str] | None = None
+    key_parts: frozenset[str] = frozenset()
+    optional_key_parts: frozenset[str] = frozenset({"account", "environment"})
+    reconciles: bool = False
     facts: Facts | None = None
+    listing: Listing | None = None
     secrets: SecretsGiven
 
     @abstractmethod

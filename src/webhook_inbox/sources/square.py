@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from webhook_inbox.model.delivery import Delivery
 from webhook_inbox.model.secret import Secret, SecretsGiven
 from webhook_inbox.sources.facts import Fact, Facts
+from webhook_inbox.sources.listing import ApiKey
+from webhook_inbox.sources.listing_square import SquareListing
 from webhook_inbox.sources.naming import naming_of
 from webhook_inbox.sources.provider import Provider
 from webhook_inbox.sources.public_url import check_public_url, signed_url, verify_with_url
@@ -29,12 +31,16 @@ class Square(Provider):
         public_url: The notification URL to the letter, without its query. Empty: as rebuilt from each request, which
             is right where nothing in front of this program changes scheme, host or path, or where the HTTP server
             knows which proxies to believe.
+        api_key: The application's own access token (events are the application's, so that no seller's will do), to
+            find by ``reconcile`` what never arrived; or a callable. ``PUT /v2/events/enable`` first.
+        api_base: Where Square's API is; of the sandbox: ``https://connect.squareupsandbox.com``.
 
     Raises:
         ConfigurationError: No secret, or a URL that is none.
     """
 
     provider = "square"
+    reconciles = True
     scheme = scheme_of(header="x-square-hmacsha256-signature", encoding="base64", signed="{url}{body}")
     naming = naming_of(event_id="$.event_id", account="$.merchant_id", created="$.created_at")
     facts = Facts(
@@ -54,7 +60,11 @@ class Square(Provider):
             24 * 3_600,
         ),
         order=Fact("none", _DOCS),
-        past_events=Fact("`POST /v2/events` over 28 days, once it is enabled", _SDK),
+        past_events=Fact(
+            "`POST /v2/events` over 28 days, from when it was enabled on",
+            "https://developer.squareup.com/docs/events-api/overview",
+            28 * 86_400.0,
+        ),
         list_api=True,
         weaknesses=(
             "No time is signed: only the id, for as long as it is kept, stops a replay.",
@@ -62,8 +72,17 @@ class Square(Provider):
         ),
     )
 
-    def __init__(self, secrets: SecretsGiven, *, public_url: str = "") -> None:
+    def __init__(
+        self,
+        secrets: SecretsGiven,
+        *,
+        public_url: str = "",
+        api_key: ApiKey | None = None,
+        api_base: str = "https://connect.squareup.com",
+    ) -> None:
         super().__init__(secrets)
+        if api_key is not None:
+            self.listing = SquareListing(api_key, api_base=api_base, setting="Square", identify=self.identify)
         self.public_url = check_public_url(public_url, setting=self.setting("public_url"))
 
     def verify(self, delivery: Delivery, secrets: Sequence[Secret]) -> Verdict:

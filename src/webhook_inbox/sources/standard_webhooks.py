@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 from webhook_inbox.errors import ConfigurationError
 from webhook_inbox.model.delivery import Delivery
@@ -22,13 +23,17 @@ from webhook_inbox.model.secret import Secret, SecretsGiven
 from webhook_inbox.sources.facts import Fact, Facts
 from webhook_inbox.sources.identity import Places, name_event
 from webhook_inbox.sources.keys import check_tolerance, settle_secrets
-from webhook_inbox.sources.place import Fields, member_or_header_of
+from webhook_inbox.sources.listing import ApiKey
+from webhook_inbox.sources.listing_svix import SvixListing
+from webhook_inbox.sources.place import Fields, HeaderPlace, member_or_header_of
 from webhook_inbox.sources.signature import digests, mismatch, only_header, outside_tolerance, unix_time
 from webhook_inbox.sources.source import Reading, Rejected, Source, Unreadable, Verdict, Verified
 from webhook_inbox.sources.standard_keys import key_of
 
 _SPECIFICATION = "https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md"
 _SVIX = "https://docs.svix.com/retries"
+# Whose names the three headers have; a delivery's are never mixed.
+_Family: TypeAlias = Literal["webhook", "svix"]
 # An id that ends like an id and a time could be cut in two places: "a.1.{...}" signed for id "a" would also verify for
 # id "a.1" where the body lets it. The specification warns senders of it; receivers can refuse it.
 _AMBIGUOUS_ID = re.compile(r"\.[0-9]{1,15}(?:\.|\Z)")
@@ -54,14 +59,21 @@ class StandardWebhooks(Source):
         tolerance_seconds: How far the signed time may lie from this host's clock, in the past and in the future.
         event_type: Where the type stands; the specification only recommends a member ``type``.
         created: Where the time of the event stands; the specification recommends ``timestamp``.
+        api_key: A key of Svix's, where the sender uses that and you may have it, to find by ``reconcile`` what never
+            arrived; or a callable.
+        hook: Which endpoint of Svix's to ask for: ``app/APP_ID/endpoint/ENDPOINT_ID``.
+        api_base: Where that API is: of the sender's region, or of its own Svix.
 
     The event id is the ``webhook-id`` (or ``svix-id``) header: the signature covers it, and redeliveries repeat it.
 
     Raises:
-        ConfigurationError: A secret of a wrong form, a tolerance that bounds nothing, a place that cannot be read.
+        ConfigurationError: A secret of a wrong form, a tolerance that bounds nothing, a place that cannot be read, or a
+            hook that is none.
     """
 
     provider = "standard-webhooks"
+    optional_key_parts = frozenset[str]()
+    reconciles = True
     facts = Facts(
         title="Standard Webhooks (Svix, Clerk, Resend, OpenAI and others)",
         signature=Fact(
@@ -84,7 +96,11 @@ class StandardWebhooks(Source):
             72 * 3_600,
         ),
         order=Fact("best effort (Svix)", "third party"),
-        past_events=Fact("only through the sender or its portal", "third party"),
+        past_events=Fact(
+            "only through the sender or its portal; with a key of the sender's, Svix lists the messages of an "
+            "endpoint, 90 days back",
+            "svix 1.86.0",
+        ),
         weaknesses=(
             "The specification leaves the type and its place in the body to the sender: see event_type.",
             "What is retried, and for how long, differs between senders.",
@@ -98,6 +114,9 @@ class StandardWebhooks(Source):
         tolerance_seconds: float = 300,
         event_type: str = "$.type",
         created: str = "$.timestamp",
+        api_key: ApiKey | None = None,
+        hook: str = "",
+        api_base: str = "https://api.svix.com",
     ) -> None:
         self.secrets = settle_secrets(self, secrets, setting="StandardWebhooks(secrets=...)")
         self.tolerance_seconds = check_tolerance(
@@ -110,6 +129,16 @@ class StandardWebhooks(Source):
             family: Places(event_id=f"header:{family}-id", event_type=str(type_place))
             for family in ("webhook", "svix")
         }
+        if bool(hook) is (api_key is None):
+            raise ConfigurationError("StandardWebhooks(api_key=..., hook=...): give both, or none")
+        if api_key is not None:
+            self.listing = SvixListing(
+                api_key,
+                api_base=api_base,
+                hook=hook,
+                identify=self.identify,
+                type_header=type_place.name if isinstance(type_place, HeaderPlace) else "",
+            )
 
     def check_secret(self, secret: Secret) -> None:
         """Refuse what is neither a shared secret nor a public key in the form of the specification."""
@@ -119,7 +148,8 @@ class StandardWebhooks(Source):
 
     def verify(self, delivery: Delivery, secrets: Sequence[Secret]) -> Verdict:
         """Compare every entry of a key's own version with the signature of ``id.timestamp.body`` (P-RAW)."""
-        return verify_standard_webhooks(delivery, secrets, self.tolerance_seconds)
+        family = _family(delivery.headers)
+        return verify_standard_webhooks(delivery, secrets, self.tolerance_seconds, family=family)
 
     def identify(self, delivery: Delivery) -> tuple[Reading, ...]:
         """Name the one event of the body by the signed id."""
@@ -133,10 +163,14 @@ class StandardWebhooks(Source):
 
 
 def verify_standard_webhooks(
-    delivery: Delivery, secrets: Sequence[Secret], tolerance_seconds: float
+    delivery: Delivery, secrets: Sequence[Secret], tolerance_seconds: float, *, family: _Family
 ) -> Verdict:
-    """Decide whether one of *secrets* signed ``id.timestamp.body``; for providers that use this scheme among others."""
-    signed = _signed(delivery.headers)
+    """
+    Decide whether one of *secrets* signed ``id.timestamp.body``; for providers that use this scheme among others.
+
+    Only the headers of *family* are looked at, so that the id they name is the one the signature covers.
+    """
+    signed = _signed(delivery.headers, family)
     if isinstance(signed, Rejected):
         return signed
     content = signed.prefix + delivery.body
@@ -161,13 +195,12 @@ def verify_standard_webhooks(
     return refusal or mismatch(delivery.body)
 
 
-def _family(headers: Headers) -> str:
-    """Say whose header names the delivery uses; they are never mixed."""
+def _family(headers: Headers) -> _Family:
+    """Say whose header names the delivery uses."""
     return "svix" if "svix-signature" in headers and "webhook-signature" not in headers else "webhook"
 
 
-def _signed(headers: Headers) -> _Signed | Rejected:
-    family = _family(headers)
+def _signed(headers: Headers, family: _Family) -> _Signed | Rejected:
     header = f"{family}-signature"
     signatures = only_header(headers, header)
     if isinstance(signatures, Rejected):

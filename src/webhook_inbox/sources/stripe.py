@@ -9,6 +9,7 @@ future, only well-formed headers are read, and nothing raises.
 from __future__ import annotations
 
 import hmac
+import re
 from collections.abc import Sequence
 from hashlib import sha256
 from types import MappingProxyType
@@ -20,6 +21,8 @@ from webhook_inbox.model.secret import Secret, SecretsGiven
 from webhook_inbox.sources.facts import DIRECTORY, Fact, Facts
 from webhook_inbox.sources.identity import Places, Reader, name_event
 from webhook_inbox.sources.keys import check_tolerance, settle_secrets
+from webhook_inbox.sources.listing import Accounts, ApiKey
+from webhook_inbox.sources.listing_stripe import StripeListing, ThinStripeListing
 from webhook_inbox.sources.signature import (
     any_equal,
     digests,
@@ -38,6 +41,7 @@ _READER = Reader(("id",), ("type",), ("object",), ("account",), ("context",), ("
 _SNAPSHOT = Places()
 _THIN = Places(account="$.context")
 _DIGEST_BYTES = sha256().digest_size
+_LISTINGS = MappingProxyType({"snapshot": StripeListing, "thin": ThinStripeListing})
 _NOT_SECRETS = MappingProxyType(
     {
         "sk_": "a secret API key",
@@ -64,12 +68,21 @@ class Stripe(Source):
         tolerance_seconds: How far the signed time may lie from this host's clock, in the past and in the future.
         environment: ``live`` or ``test``: events of the other mode are recorded as ignored and have no effect. None
             takes both, and so does an event that does not say its mode.
+        api_key: May read events (a restricted key, ``rk_...``, will do), to find by ``reconcile`` what never arrived;
+            or a callable. Its mode is that of the events that are found.
+        accounts: For an endpoint of Connect: the accounts to ask for, ``acct_...``; or a callable that gives them.
+        event_payload: ``snapshot`` or ``thin``, as Stripe says of the event destination: which of its lists is asked.
+        api_base: Where Stripe's API is.
 
     Raises:
         ConfigurationError: A secret of a wrong form, a tolerance that bounds nothing, another environment.
     """
 
     provider = "stripe"
+    event_id_form = re.compile(r"evt_\S+")
+    key_parts = frozenset({"environment"})
+    optional_key_parts = frozenset({"account"})  # of Connect, and of thin events
+    reconciles = True
     facts = Facts(
         title="Stripe",
         signature=Fact(
@@ -87,7 +100,11 @@ class Stripe(Source):
             "up to 3 days with growing pauses; in a sandbox 3 times within hours", _UNDELIVERED, 3 * 86_400
         ),
         order=Fact("not guaranteed, and `created` has whole seconds", DIRECTORY),
-        past_events=Fact("`GET /v1/events` with `delivery_success=false`, 30 days back", _UNDELIVERED),
+        past_events=Fact(
+            "`GET /v1/events`, and of thin events `GET /v2/core/events`; 30 days back",
+            _UNDELIVERED,
+            seconds=30 * 86_400.0,
+        ),
         list_api=True,
         weaknesses=(
             "One change can come twice, as two events with ids of their own, or as snapshot and as thin event.",
@@ -101,12 +118,23 @@ class Stripe(Source):
         *,
         tolerance_seconds: float = 300,
         environment: Literal["live", "test"] | None = None,
+        api_key: ApiKey | None = None,
+        accounts: Accounts | None = None,
+        event_payload: Literal["snapshot", "thin"] = "snapshot",
+        api_base: str = "https://api.stripe.com",
     ) -> None:
         if environment not in (None, "live", "test"):
             raise ConfigurationError("Stripe(environment=...) must be 'live', 'test' or None")
         self.secrets = settle_secrets(self, secrets, setting="Stripe(secrets=...)")
         self.tolerance_seconds = check_tolerance(tolerance_seconds, setting="Stripe(tolerance_seconds=...)")
         self.environment = environment
+        if event_payload not in _LISTINGS:
+            raise ConfigurationError("Stripe(event_payload=...) must be 'snapshot' or 'thin'")
+        if accounts is not None and api_key is None:
+            raise ConfigurationError("Stripe(accounts=...) is whom to ask for with an api_key; there is none")
+        if api_key is not None:
+            listing = _LISTINGS[event_payload]
+            self.listing = listing(api_key, api_base=api_base, accounts=accounts, identify=self.identify)
 
     def check_secret(self, secret: Secret) -> None:
         """Refuse an API key or an id in place of the endpoint's signing secret (its prefix is part of the key)."""
