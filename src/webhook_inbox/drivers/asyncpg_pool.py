@@ -12,6 +12,7 @@ from webhook_inbox.drivers.asyncpg_wire import AsyncpgWire, EndedError, InTransa
 from webhook_inbox.drivers.failures import store_error
 from webhook_inbox.drivers.libpq_parts import dsn_of_parts
 from webhook_inbox.drivers.psycopg_settings import pool_exhausted
+from webhook_inbox.drivers.unawaited import Unawaited
 from webhook_inbox.drivers.waiting import Doing
 from webhook_inbox.drivers.wire import Loan
 from webhook_inbox.errors import StoreUnavailableError
@@ -25,11 +26,16 @@ class AsyncpgLoan(Loan):
         self._pool = pool
         self._lent = conn
         self.wire = AsyncpgWire(conn)
-        self.conn = InTransaction(conn, self.wire)
+        self._unawaited = Unawaited()
+        self.conn = InTransaction(conn, self.wire, self._unawaited)
 
     def misuse(self, raised: BaseException) -> str | None:
         """Know our refusal to run what would be committed by itself."""
         return "ended the transaction it was given, and went on" if isinstance(raised, EndedError) else None
+
+    def check_awaited(self, handler: str) -> None:
+        """Look at what our stand-in has made."""
+        self._unawaited.check(handler)
 
     def give_back(self) -> Doing[None]:
         """Release it; the pool resets the session, or replaces one that is closed."""

@@ -18,7 +18,7 @@ class Django:
         testcase: Run inside the transaction that a ``django.test.TestCase`` has opened, on the test's own thread. This
             promises less: nothing is committed, so neither the commit of record and effect together (P-ONCE) nor the
             answer after it (P-ACK) is tried, no other session sees anything, and limits set for one event stay until
-            the test ends. Outside of a ``TestCase`` it refuses to run.
+            the test ends. Outside of ``atomic()`` it refuses to run.
     """
 
     alias: str = "default"

@@ -16,6 +16,10 @@ from webhook_inbox.protocol.steps import Plan
 T = TypeVar("T")
 
 
+def tell_nobody() -> None:
+    """Stand for *abandoned* where nobody is to be told."""
+
+
 class Driver(Protocol):
     """Run plans on this thread."""
 

@@ -7,6 +7,7 @@ Sort what PostgreSQL and handlers raise, by SQLSTATE and never by text.
 | out of connections, disk, memory; read-only | 53, 58, 25006 | StoreUnavailableError |
 | deadlock, serialization failure | 40001, 40P01 | ConflictError: the transaction runs again at once |
 | a prepared statement is gone: a handler said DEALLOCATE | 26000 | ConflictError for our statements |
+| ... or of no use: its table has other columns by now | 0A000 | ConflictError for our statements |
 | lock not available in time | 55P03 | KeyBusyError for our statements, the handler's failure for its own |
 | time limits of the server | 57014, 25P03, 25P04 | HandlerTimeoutError in a handler, else StoreUnavailableError |
 | our own refusal of a handler's COMMIT; a swallowed error | WI001, 25P02 | TransactionEndedError in a handler |
@@ -22,6 +23,7 @@ from collections.abc import Iterator
 from typing import TypeVar
 
 from webhook_inbox.errors import (
+    MIGRATE_INBOX,
     ConflictError,
     HandlerError,
     HandlerFailedError,
@@ -40,7 +42,7 @@ _TIME_LIMITS = frozenset({"57014", "25P03", "25P04"})
 _UNAVAILABLE_CLASSES = ("08", "53", "57", "58")
 _READ_ONLY = "25006"
 _KEY_BUSY = "55P03"
-_NOT_PREPARED = "26000"
+_NOT_PREPARED = frozenset({"26000", "0A000"})
 _ENDED = "WI001"
 _ABORTED = "25P02"
 _NO_SCHEMA = frozenset({"3F000", "42P01", "42703"})
@@ -57,8 +59,8 @@ def store_error(error: BaseException, *, broken: bool) -> StoreError:
     sqlstate: str | None = getattr(error, "sqlstate", None)
     if sqlstate in _CONFLICTS:
         return ConflictError("the server ended the transaction to resolve a conflict", sqlstate=sqlstate)
-    if sqlstate == _NOT_PREPARED:
-        return ConflictError("the session has forgotten its prepared statements", sqlstate=sqlstate)
+    if sqlstate in _NOT_PREPARED:
+        return ConflictError("what the session has prepared is of no more use", sqlstate=sqlstate)
     if sqlstate == _KEY_BUSY:
         return KeyBusyError("another transaction kept its lock for too long", sqlstate=sqlstate)
     if sqlstate == _READ_ONLY:
@@ -69,12 +71,12 @@ def store_error(error: BaseException, *, broken: bool) -> StoreError:
         return StatementError(f"a statement could not be sent: {type(error).__name__}")
     if sqlstate in _NO_SCHEMA:
         return SchemaVersionError(
-            "the schema is not there or too old: run `webhook-inbox migrate`", sqlstate=sqlstate
+            "the schema is not there or too old", sqlstate=sqlstate, migrate=MIGRATE_INBOX
         )
     return StatementError(f"a statement failed with SQLSTATE {sqlstate}", sqlstate=sqlstate)
 
 
-def handler_error(error: BaseException, *, handler: str, broken: bool) -> InboxError:
+def handler_error(error: BaseException, *, handler: str, broken: bool, pipeline: bool = False) -> InboxError:
     """
     Name what rose out of a handler: its own fault, or the database's.
 
@@ -82,6 +84,7 @@ def handler_error(error: BaseException, *, handler: str, broken: bool) -> InboxE
         error: What it raised.
         handler: Its qualified name.
         broken: Whether the connection is unusable now.
+        pipeline: Whether its statements were sent without waiting for the answer of each.
     """
     if isinstance(error, HandlerError):
         return error
@@ -89,14 +92,9 @@ def handler_error(error: BaseException, *, handler: str, broken: bool) -> InboxE
     if _CONFLICTS.intersection(states):
         return ConflictError(f"{handler} met a deadlock or serialization failure", sqlstate=states[0])
     if _ENDED in states:
-        return TransactionEndedError(
-            f"{handler} tried to commit the transaction it was given; nothing is applied"
-        )
+        return transaction_ended(handler, "tried to commit the transaction it was given")
     if states[:1] == [_ABORTED]:
-        return TransactionEndedError(
-            f"{handler} swallowed a database error and went on; nothing is applied. "
-            "Let the error rise, or contain it in a savepoint"
-        )
+        return transaction_ended(handler, "swallowed a database error and went on")
     # asyncpg has the server's last words, where it heard them, behind its own 08003.
     if limit := next((state for state in states if state in _TIME_LIMITS), None):
         return HandlerTimeoutError(f"{handler} ran into a time limit of the server (SQLSTATE {limit})")
@@ -105,7 +103,12 @@ def handler_error(error: BaseException, *, handler: str, broken: bool) -> InboxE
             f"{handler} lost the database: {_away(states[0] if states else None)}",
             sqlstate=next(iter(states), None),
         )
-    return HandlerFailedError(f"{handler} failed")
+    if pipeline and states:
+        return HandlerFailedError(
+            f"{handler} is pipelined, so the error may belong to an earlier statement of it; "
+            "run it with pipeline=False to see which"
+        )
+    return HandlerFailedError(f"{handler} failed", wraps=True)
 
 
 def transaction_ended(handler: str, what: str) -> TransactionEndedError:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TypeVar
 
+from webhook_inbox.drivers.driver import tell_nobody
 from webhook_inbox.drivers.psycopg_settings import STALE_POOL_SQLSTATES
 from webhook_inbox.drivers.runner import Runner
 from webhook_inbox.drivers.silence import Watch
@@ -17,10 +18,6 @@ from webhook_inbox.protocol.probe import Probe, no_probe
 from webhook_inbox.protocol.steps import Plan
 
 T = TypeVar("T")
-
-
-def _nothing() -> None:
-    """Tell nobody."""
 
 
 class _Lending:
@@ -87,7 +84,7 @@ class ThreadDriver(_Lending):
 
     _loop = False
 
-    def run(self, plan: Callable[[], Plan[T]], *, abandoned: Callable[[], None] = _nothing) -> T:
+    def run(self, plan: Callable[[], Plan[T]], *, abandoned: Callable[[], None] = tell_nobody) -> T:
         """Run a fresh plan to its end; see ``Driver.run``."""
         return on_thread(self._run(plan, abandoned))
 
@@ -101,7 +98,7 @@ class LoopDriver(_Lending):
     Run plans on the event loop; see ``AsyncDriver``.
 
     Attributes:
-        loop: The one on which a plan has run last; None before the first.
+        loop: The one on which the connections are used; None: it is not known yet.
     """
 
     _loop = True
@@ -110,7 +107,7 @@ class LoopDriver(_Lending):
     async def run(self, plan: Callable[[], Plan[T]]) -> T:
         """Run a fresh plan to its end; see ``Driver.run``."""
         self.loop = asyncio.get_running_loop()
-        return await on_loop(self._run(plan, _nothing))
+        return await on_loop(self._run(plan, tell_nobody))
 
     async def close(self) -> None:
         """Close what was opened here; see ``Driver.close``."""

@@ -15,6 +15,7 @@ from psycopg.rows import tuple_row
 from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
 
 from webhook_inbox.drivers.failures import caused_by, handler_error, store_error
+from webhook_inbox.drivers.per_loop import PerLoop
 from webhook_inbox.drivers.psycopg_flight import commits, fly
 from webhook_inbox.drivers.psycopg_loop import LoopConnection
 from webhook_inbox.drivers.psycopg_settings import (
@@ -25,8 +26,17 @@ from webhook_inbox.drivers.psycopg_settings import (
     pool_exhausted,
     prepares,
 )
-from webhook_inbox.drivers.psycopg_state import STILL_AT_WORK, TURN_SECONDS_MAX, ended_by, lost, unfit
+from webhook_inbox.drivers.psycopg_state import (
+    STILL_AT_WORK,
+    TURN_SECONDS_MAX,
+    check_lent,
+    ended_by,
+    lost,
+    statements_noted,
+    unfit,
+)
 from webhook_inbox.drivers.silence import Wait, Watch
+from webhook_inbox.drivers.waiting import is_cancelled
 from webhook_inbox.drivers.walk import NotBegunError, Walk, too_long
 from webhook_inbox.errors import InboxError, StoreUnavailableError, TransactionEndedError
 from webhook_inbox.model.settings import Settings
@@ -112,8 +122,11 @@ class AsyncPsycopgRunner:
             case _:
                 flight = fly(self._conn, parts(step))
                 self.began |= commits(step)  # lost on the way, nobody knows whether it was
-                async with self._turn():
+                await self._turn()
+                try:
                     results = await self._conn.wait(flight)
+                finally:
+                    self._conn.lock.release()
                 self.began = True
                 return results if isinstance(step, Together) else results[0]
 
@@ -124,18 +137,22 @@ class AsyncPsycopgRunner:
                 asyncio.timeout(step.seconds_max) as limit,
                 self._conn.pipeline() if step.pipeline else nullcontext(),
             ):
-                await step.work(AsyncPsycopgSession(self._conn))
+                with statements_noted(self._conn) as unawaited:
+                    await step.work(AsyncPsycopgSession(self._conn))
+                    unawaited.check(step.name)
         except STEERING as steering:
             return steering
         except (KeyboardInterrupt, GeneratorExit):
             raise
         except BaseException as raised:
-            if _is_cancelled(raised):
+            if is_cancelled(raised):
                 raise
             # The server may have ended the session of a handler that overran: its own doing, not an outage.
             if limit.expired() or time.monotonic() - started > step.seconds_max:
                 raise too_long(step) from raised
-            raise handler_error(raised, handler=step.name, broken=self._conn.broken) from raised
+            raise handler_error(
+                raised, handler=step.name, broken=self._conn.broken, pipeline=step.pipeline
+            ) from raised
         if ended := ended_by(self._conn, step.name):
             raise ended
         if time.monotonic() - started > step.seconds_max:
@@ -146,36 +163,32 @@ class AsyncPsycopgRunner:
         async with psycopg.AsyncCursor(self._conn, row_factory=tuple_row) as cursor:
             await cursor.execute(text)
 
-    @asynccontextmanager
-    async def _turn(self) -> AsyncIterator[None]:
+    async def _turn(self) -> None:
         """Have the connection to ourselves: a handler may have left a task of its own at work on it."""
+        lock = self._conn.lock
+        if not lock.locked():
+            await lock.acquire()
+            return
         try:
             async with asyncio.timeout(TURN_SECONDS_MAX):
-                await self._conn.lock.acquire()
+                await lock.acquire()
         except TimeoutError:
             raise TransactionEndedError(STILL_AT_WORK) from None
-        try:
-            yield
-        finally:
-            self._conn.lock.release()
 
     async def _leave(self) -> None:
         if self._conn.closed:
             return
         try:
-            async with self._turn():  # what a handler has left under way ends first
+            await self._turn()  # what a handler has left under way ends first
+            try:
                 if unfit(self._conn):
                     await self._conn.close()
                 elif self._conn.info.transaction_status is not TransactionStatus.IDLE:
                     await self._conn.wait(fly(self._conn, (Rollback(),)))
+            finally:
+                self._conn.lock.release()
         except (psycopg.Error, TransactionEndedError):
             await self._conn.close()
-
-
-def _is_cancelled(raised: BaseException) -> bool:
-    """Say whether *raised* asks this very task to end, rather than being a handler's own affair."""
-    task = asyncio.current_task()
-    return isinstance(raised, asyncio.CancelledError) and task is not None and task.cancelling() > 0
 
 
 class AsyncPsycopgDriver:
@@ -195,9 +208,7 @@ class AsyncPsycopgDriver:
         self._settings = settings
         self._probe = probe
         self._watch = Watch()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._lock = asyncio.Lock()
-        self._pool: AsyncConnectionPool[Any] | None = None
+        self._pools = PerLoop(self._new_pool)
 
     async def run(self, plan: Callable[[], Plan[T]]) -> T:
         """Run a fresh plan on a free connection; see ``Driver.run``."""
@@ -249,27 +260,19 @@ class AsyncPsycopgDriver:
     async def _open_pool(self) -> AsyncConnectionPool[Any]:
         if not isinstance(self._given, str):
             return self._given
-        loop = asyncio.get_running_loop()
-        if self._loop is not loop:
-            # A pool lives on one loop; a process that starts another (a test, a script) gets another pool.
-            self._loop, self._lock, self._pool = loop, asyncio.Lock(), None
-        async with self._lock:
-            if self._pool is None:
-                configure = _configure if self._settings.prepared_statements else None
-                arguments = connect_arguments(self._given, self._settings)
-                pool: AsyncConnectionPool[Any] = AsyncConnectionPool(
-                    **arguments, configure=configure, connection_class=LoopConnection
-                )
-                await pool.open()
-                self._pool = pool
-            return self._pool
+        pool = self._pools.here()
+        if pool.closed:
+            await pool.open()
+        return pool
+
+    def _new_pool(self) -> AsyncConnectionPool[Any]:
+        configure = _configure if self._settings.prepared_statements else None
+        arguments = connect_arguments(str(self._given), self._settings)
+        return AsyncConnectionPool(**arguments, configure=configure, connection_class=LoopConnection)
 
     async def close(self) -> None:
-        """Close the pool made here; the next plan makes a new one."""
-        if not isinstance(self._given, str) or self._loop is not asyncio.get_running_loop():
-            return
-        async with self._lock:
-            pool, self._pool = self._pool, None
+        """Close the pool made here on this event loop; the next plan makes a new one."""
+        pool = self._pools.take()
         if pool is not None:
             await pool.close(timeout=CLOSE_SECONDS_MAX)
 
@@ -299,8 +302,7 @@ async def _in_our_mode(conn: psycopg.AsyncConnection[Any]) -> AsyncIterator[None
     Run in READ COMMITTED, with every statement inside a transaction; a user's own pool gets its connection
     back as it was, or closed.
     """
-    if conn.info.transaction_status is not TransactionStatus.IDLE:
-        raise StoreUnavailableError("the pool gave a connection that is not idle")
+    check_lent(conn)
     autocommit, isolation_level = conn.autocommit, conn.isolation_level
     row_factory, cursor_factory = conn.row_factory, conn.cursor_factory
     await _set_mode(conn, autocommit=False, isolation_level=IsolationLevel.READ_COMMITTED)

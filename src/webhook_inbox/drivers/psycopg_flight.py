@@ -17,10 +17,9 @@ Source: PostgreSQL manual, "Pipeline Mode" of libpq; psycopg 3 documentation, "P
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Generator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -32,7 +31,9 @@ from psycopg.errors import error_from_result
 from psycopg.pq import ExecStatus, Format, TransactionStatus
 from psycopg.pq.abc import PGconn, PGresult
 
+from webhook_inbox.drivers.parameters import numbered
 from webhook_inbox.drivers.psycopg_state import Connection, ended_while_idle, unfit
+from webhook_inbox.drivers.standby import confirmed_by_standby
 from webhook_inbox.drivers.walk import commands
 from webhook_inbox.errors import TransactionEndedError
 from webhook_inbox.protocol.steps import (
@@ -54,10 +55,11 @@ from webhook_inbox.sql.statements import Statement
 
 _PREPARED_MAX = 200
 # Once prepared, a statement keeps a plan that was made when the tables were small, until somebody analyses them: these
-# two would go on reading them from end to end. One plan serves a whole batch.
-_PLANNED_ANEW = frozenset({"claim_events", "record_events"})
+# would go on reading them from end to end. One plan serves a whole batch.
+_PLANNED_ANEW = frozenset({"claim_events", "measure_limits", "record_events"})
 _BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
-_NAMED = re.compile(r"%\((\w+)\)s|%%")
+# A handler or a pool said DEALLOCATE or DISCARD; or a table is no longer what it was when the statement was prepared.
+_STALE = (psycopg.errors.InvalidSqlStatementName, psycopg.errors.FeatureNotSupported)
 _FAILED = (ExecStatus.FATAL_ERROR, ExecStatus.PIPELINE_ABORTED)
 Flight: TypeAlias = Generator[Any, Any, tuple[object, ...]]
 _prepared: WeakKeyDictionary[Connection, dict[tuple[bytes, tuple[int, ...]], bytes]] = WeakKeyDictionary()
@@ -95,7 +97,8 @@ def fly(conn: Connection, steps: Sequence[Step]) -> Flight:
             later ones were not performed.
     """
     _check(conn, steps)
-    return _flown(conn, steps)
+    texts = _divisions(steps)
+    return _divide(conn, steps, texts) if texts else _flown(conn, steps)
 
 
 def commits(step: Step) -> bool:
@@ -103,10 +106,29 @@ def commits(step: Step) -> bool:
     return any(isinstance(part, Commit) for part in parts(step))
 
 
+def _divisions(steps: Sequence[Step]) -> list[str]:
+    """Give the SQL of *steps* where all that they do is to divide a transaction; else nothing."""
+    texts: list[str] = []
+    for step in steps:
+        if not isinstance(step, Savepoint | RollbackTo | Release):
+            return []
+        texts.extend(commands(step))
+    return texts
+
+
+def _divide(conn: Connection, steps: Sequence[Step], texts: Sequence[str]) -> Flight:
+    """Send *texts* as one query of the simple protocol, which costs both sides half of what a pipeline does."""
+    conn.pgconn.send_query("; ".join(texts).encode())
+    for result in (yield from generators.execute(conn.pgconn)):
+        if result.status in _FAILED:
+            raise error_from_result(result, encoding=conn.info.encoding)
+    return (None,) * len(steps)
+
+
 def _flown(conn: Connection, steps: Sequence[Step]) -> Flight:
     try:
         return (yield from _fly(conn, steps))
-    except psycopg.errors.InvalidSqlStatementName:
+    except _STALE:
         if not isinstance(steps[0], Begin):
             raise
     # Nothing of the transaction was anywhere but in this flight: it can be flown again, with nothing known as prepared.
@@ -116,7 +138,9 @@ def _flown(conn: Connection, steps: Sequence[Step]) -> Flight:
 
 def _fly(conn: Connection, steps: Sequence[Step]) -> Flight:
     messages = [_messages(conn, step) for step in steps]
-    answers = iter((yield from _exchange(conn, [message for group in messages for message in group])))
+    believing = confirmed_by_standby(conn) if isinstance(steps[-1], Commit) else nullcontext()
+    with believing:
+        answers = iter((yield from _exchange(conn, [message for group in messages for message in group])))
     return tuple(
         _outcome(step, [(message, next(answers)) for message in group])
         for step, group in zip(steps, messages, strict=True)
@@ -152,7 +176,7 @@ def _messages(conn: Connection, step: Step) -> list[_Message]:
 
 
 def _message(conn: Connection, statement: Statement, params: Params = NO_PARAMS) -> _Message:
-    text, names = positional(statement.text)
+    text, names = numbered(statement.text)
     values = [params[name] for name in names]
     tx = Transformer(conn)
     try:
@@ -171,18 +195,6 @@ def _format(value: object) -> PyFormat:
     # The binary form of a list says the type of its elements, which only an element can tell.
     binary = isinstance(value, list) and any(each is not None for each in value)
     return PyFormat.BINARY if binary else PyFormat.AUTO
-
-
-@cache
-def positional(text: str) -> tuple[str, tuple[str, ...]]:
-    """Give *text* with ``$1`` in place of psycopg's ``%(name)s``, and the names in that order, each once."""
-    names: dict[str, int] = {}
-
-    def number(found: re.Match[str]) -> str:
-        return "%" if found[0] == "%%" else f"${names.setdefault(found[1], len(names) + 1)}"
-
-    numbered = _NAMED.sub(number, text)
-    return numbered, tuple(names)
 
 
 def _name(conn: Connection, text: bytes, types: tuple[int, ...]) -> tuple[bytes, bool]:
@@ -238,8 +250,8 @@ class _Met:
         result = results[-1]
         if result.status in _FAILED and self.error is None:
             self.error = error_from_result(result, encoding=self._conn.info.encoding)
-            if isinstance(self.error, psycopg.errors.InvalidSqlStatementName):
-                # A handler or a pool said DEALLOCATE or DISCARD. What is left of the others keeps its names.
+            if isinstance(self.error, _STALE):
+                # What is left of the others keeps its names.
                 _prepared.pop(self._conn, None)
                 _forgotten[self._conn] = _forgotten.get(self._conn, 0) + 1
         return result

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import select
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
 from typing import Any, TypeAlias
 
 import psycopg
 from psycopg.pq import PipelineStatus, TransactionStatus
 
 from webhook_inbox.drivers.failures import transaction_ended
-from webhook_inbox.errors import TransactionEndedError
+from webhook_inbox.drivers.unawaited import Unawaited
+from webhook_inbox.errors import ConfigurationError, StoreUnavailableError, TransactionEndedError
 
 Connection: TypeAlias = psycopg.Connection[Any] | psycopg.AsyncConnection[Any]
 
@@ -18,11 +22,30 @@ TURN_SECONDS_MAX = 5.0
 STILL_AT_WORK = (
     "a handler has left a COPY, a stream or another statement under way on the connection it was given"
 )
+# Where the account of a handler's statements is kept, on its connection.
+_UNAWAITED = "_webhook_inbox_unawaited"
 _ENDED = {
     TransactionStatus.IDLE: "committed or rolled back the transaction it was given",
     TransactionStatus.INERROR: "swallowed a database error, which has aborted the transaction it was given",
     TransactionStatus.ACTIVE: "left a COPY, a stream or another statement unfinished",
 }
+
+
+def check_lent(conn: Connection) -> None:
+    """
+    Refuse a connection, just lent, on which no plan can run.
+
+    Raises:
+        ConfigurationError: It would give every text as bytes.
+        StoreUnavailableError: Somebody's transaction is open on it, or it is lost.
+    """
+    if conn.info.transaction_status is not TransactionStatus.IDLE:
+        raise StoreUnavailableError("the pool gave a connection that is not idle")
+    if conn.info.encoding == "ascii":
+        raise ConfigurationError(
+            "the pool gave a connection whose client_encoding is SQL_ASCII, in which psycopg gives text as bytes; "
+            "have it connect with client_encoding=utf8"
+        )
 
 
 def ended_by(conn: Connection, handler: str) -> TransactionEndedError | None:
@@ -84,3 +107,40 @@ def ended_while_idle(conn: Connection) -> bool:
 def unfit(conn: Connection) -> bool:
     """Say whether an idle connection still carries something of a handler's, so that it must not serve others."""
     return in_transaction_context(conn) or conn.info.pipeline_status is not PipelineStatus.OFF
+
+
+@contextmanager
+def statements_noted(conn: psycopg.AsyncConnection[Any]) -> Iterator[Unawaited]:
+    """Keep account of the statements that are called for on *conn*, and on cursors it makes, while the block runs."""
+    own, factory, unawaited = vars(conn), conn.cursor_factory, Unawaited()
+    own["execute"] = unawaited.noting("tx.conn.execute", conn.execute)
+    own[_UNAWAITED] = unawaited
+    conn.cursor_factory = _noting(factory)  # type: ignore[arg-type]  # a class is hashable
+    try:
+        yield unawaited
+    finally:
+        conn.cursor_factory = factory
+        del own["execute"], own[_UNAWAITED]
+
+
+@cache
+def _noting(factory: Any) -> Any:  # noqa: ANN401 - a class of AsyncCursors
+    """Give *factory* with an account, on its connection, of the statements that its cursors are called for."""
+    if not isinstance(factory, type):
+        return factory
+
+    class Noting(factory):  # type: ignore[misc]  # a class that is known only here
+        __slots__ = ()
+
+        def execute(self, *arguments: Any, **options: Any) -> Any:  # noqa: ANN401 - psycopg's
+            return _noted(self, "cursor.execute", super().execute(*arguments, **options))
+
+        def executemany(self, *arguments: Any, **options: Any) -> Any:  # noqa: ANN401 - psycopg's
+            return _noted(self, "cursor.executemany", super().executemany(*arguments, **options))
+
+    return Noting
+
+
+def _noted(cursor: psycopg.AsyncCursor[Any], name: str, made: Any) -> Any:  # noqa: ANN401 - a coroutine
+    unawaited: Unawaited | None = vars(cursor.connection).get(_UNAWAITED)
+    return made if unawaited is None else unawaited.note(name, made)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,6 +15,7 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
+from webhook_inbox.drivers.driver import tell_nobody
 from webhook_inbox.drivers.failures import caused_by, handler_error, store_error
 from webhook_inbox.drivers.psycopg_flight import commits, fly
 from webhook_inbox.drivers.psycopg_settings import (
@@ -24,7 +26,14 @@ from webhook_inbox.drivers.psycopg_settings import (
     pool_exhausted,
     prepares,
 )
-from webhook_inbox.drivers.psycopg_state import STILL_AT_WORK, TURN_SECONDS_MAX, ended_by, lost, unfit
+from webhook_inbox.drivers.psycopg_state import (
+    STILL_AT_WORK,
+    TURN_SECONDS_MAX,
+    check_lent,
+    ended_by,
+    lost,
+    unfit,
+)
 from webhook_inbox.drivers.silence import Wait, Watch
 from webhook_inbox.drivers.walk import NotBegunError, Walk, refuse_awaitable, too_long
 from webhook_inbox.errors import InboxError, StoreUnavailableError, TransactionEndedError
@@ -111,8 +120,11 @@ class PsycopgRunner:
             case _:
                 flight = fly(self._conn, parts(step))
                 self.began |= commits(step)  # lost on the way, nobody knows whether it was
-                with self._turn():
+                self._turn()
+                try:
                     results = self._conn.wait(flight)
+                finally:
+                    self._conn.lock.release()
                 self.began = True
                 return results if isinstance(step, Together) else results[0]
 
@@ -129,7 +141,9 @@ class PsycopgRunner:
             # The server may have ended the session of a handler that overran: its own doing, not an outage.
             if time.monotonic() - started > step.seconds_max:
                 raise too_long(step) from raised
-            raise handler_error(raised, handler=step.name, broken=self._conn.broken) from raised
+            raise handler_error(
+                raised, handler=step.name, broken=self._conn.broken, pipeline=step.pipeline
+            ) from raised
         if ended := ended_by(self._conn, step.name):
             raise ended
         if time.monotonic() - started > step.seconds_max:
@@ -140,25 +154,23 @@ class PsycopgRunner:
         with psycopg.Cursor(self._conn, row_factory=tuple_row) as cursor:
             cursor.execute(text)
 
-    @contextmanager
-    def _turn(self) -> Iterator[None]:
+    def _turn(self) -> None:
         """Have the connection to ourselves: a handler may have left a thread of its own at work on it."""
         if not self._conn.lock.acquire(timeout=TURN_SECONDS_MAX):
             raise TransactionEndedError(STILL_AT_WORK)
-        try:
-            yield
-        finally:
-            self._conn.lock.release()
 
     def _leave(self) -> None:
         if self._conn.closed:
             return
         try:
-            with self._turn():  # what a handler has left under way ends first
+            self._turn()  # what a handler has left under way ends first
+            try:
                 if unfit(self._conn):
                     self._conn.close()
                 elif self._conn.info.transaction_status is not TransactionStatus.IDLE:
                     self._conn.wait(fly(self._conn, (Rollback(),)))
+            finally:
+                self._conn.lock.release()
         except (psycopg.Error, TransactionEndedError):
             self._conn.close()
 
@@ -181,10 +193,6 @@ class _Loan:
         self.end()
 
 
-def _nothing() -> None:
-    """Tell nobody."""
-
-
 class PsycopgDriver:
     """
     Run plans on connections of a pool: the user's own, or one made from a DSN when it is first needed.
@@ -204,8 +212,9 @@ class PsycopgDriver:
         self._watch = Watch()
         self._lock = threading.Lock()
         self._pool: ConnectionPool[Any] | None = None
+        self._opened_by = 0
 
-    def run(self, plan: Callable[[], Plan[T]], *, abandoned: Callable[[], None] = _nothing) -> T:
+    def run(self, plan: Callable[[], Plan[T]], *, abandoned: Callable[[], None] = tell_nobody) -> T:
         """Run a fresh plan on a free connection; see ``Driver.run``."""
         try:
             return self._run_once(plan, abandoned)
@@ -261,12 +270,13 @@ class PsycopgDriver:
         if not isinstance(self._given, str):
             return self._given
         with self._lock:
-            if self._pool is None:
+            # After a fork, the pool's sockets are the parent's as well, and its threads are the parent's alone.
+            if self._pool is None or self._opened_by != os.getpid():
                 configure = _configure if self._settings.prepared_statements else None
                 arguments = connect_arguments(self._given, self._settings)
                 pool = ConnectionPool(**arguments, configure=configure)
                 pool.open()
-                self._pool = pool
+                self._pool, self._opened_by = pool, os.getpid()
             return self._pool
 
     def close(self) -> None:
@@ -300,8 +310,7 @@ def _in_our_mode(conn: psycopg.Connection[Any]) -> Iterator[None]:
     Run in READ COMMITTED, with every statement inside a transaction; a user's own pool gets its connection
     back as it was, or closed.
     """
-    if conn.info.transaction_status is not TransactionStatus.IDLE:
-        raise StoreUnavailableError("the pool gave a connection that is not idle")
+    check_lent(conn)
     autocommit, isolation_level = conn.autocommit, conn.isolation_level
     row_factory, cursor_factory = conn.row_factory, conn.cursor_factory
     _set_mode(conn, autocommit=False, isolation_level=IsolationLevel.READ_COMMITTED)

@@ -9,10 +9,11 @@ from psycopg import IsolationLevel
 from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
-from webhook_inbox.drivers.psycopg_state import Connection, lost, unfit, what_ended
+from webhook_inbox.drivers.psycopg_state import Connection, check_lent, lost, unfit, what_ended
+from webhook_inbox.drivers.standby import confirmed_by_standby
 from webhook_inbox.drivers.waiting import Doing
 from webhook_inbox.drivers.wire import Wire
-from webhook_inbox.errors import StoreUnavailableError, TransactionEndedError
+from webhook_inbox.errors import TransactionEndedError
 from webhook_inbox.protocol.steps import Params, Row
 from webhook_inbox.sql.statements import Statement
 
@@ -60,8 +61,7 @@ class PsycopgWire(Wire):
     def enter(self) -> Doing[None]:
         """Run in READ COMMITTED, with every statement inside a transaction."""
         raw = self.raw
-        if raw.info.transaction_status is not TransactionStatus.IDLE:
-            raise StoreUnavailableError("the pool gave a connection that is not idle")
+        check_lent(raw)
         self._owners = (raw.autocommit, raw.isolation_level, raw.row_factory, raw.cursor_factory)
         yield from self._set_mode(autocommit=False, isolation_level=IsolationLevel.READ_COMMITTED)
 
@@ -87,7 +87,8 @@ class PsycopgWire(Wire):
         # A pipeline of the handler's that is still open would hold the server's answer back.
         if unfit(self.raw) or self.raw.info.transaction_status is not TransactionStatus.INTRANS:
             raise TransactionEndedError("there is no healthy transaction to commit")
-        cursor = yield from self._execute("COMMIT", None)
+        with confirmed_by_standby(self.raw):
+            cursor = yield from self._execute("COMMIT", None)
         if cursor.statusmessage != "COMMIT":
             raise TransactionEndedError(f"the server answered {cursor.statusmessage} to COMMIT")
 

@@ -8,7 +8,7 @@ from typing import TypeVar, assert_never
 
 from webhook_inbox.drivers.failures import caused_by, handler_error, store_error, transaction_ended
 from webhook_inbox.drivers.silence import Wait
-from webhook_inbox.drivers.waiting import Doing, Left, on_loop, on_thread
+from webhook_inbox.drivers.waiting import Doing, Left, is_cancelled, on_loop, on_thread
 from webhook_inbox.drivers.walk import Walk, refuse_awaitable, too_long
 from webhook_inbox.drivers.wire import Loan
 from webhook_inbox.errors import InboxError, StoreUnavailableError, TransactionEndedError
@@ -153,7 +153,7 @@ class Runner:
         except (KeyboardInterrupt, GeneratorExit, Left):
             raise
         except BaseException as raised:
-            if self._loop and _is_cancelled(raised):
+            if self._loop and is_cancelled(raised):
                 raise
             # The server may have ended the session of a handler that overran: its own doing, not an outage.
             if time.monotonic() - started > step.seconds_max:
@@ -184,12 +184,7 @@ class Runner:
         try:
             async with limit:
                 await step.work(LoanSession(self._loan, loop=True))
+                self._loan.check_awaited(step.name)
                 await on_loop(self._loan.finish())
         except TimeoutError as error:
             raise (too_long(step) if limit.expired() else error) from error.__cause__
-
-
-def _is_cancelled(raised: BaseException) -> bool:
-    """Say whether *raised* asks this very task to end, rather than being a handler's own affair."""
-    task = asyncio.current_task()
-    return isinstance(raised, asyncio.CancelledError) and task is not None and task.cancelling() > 0

@@ -106,16 +106,24 @@ class Watch:
         """Watch over a plan on *conn* while the block runs; call *abandon* when its handler does not come back."""
         wait = Wait(conn, abandon)
         with self._lock:
+            if self._thread is not None and not self._thread.is_alive():
+                # After a fork: no thread came along, and what the parent waits for is the parent's to give up.
+                self._thread, self._waits = None, set()
             self._waits.add(wait)
             if self._thread is None:
-                self._thread = threading.Thread(target=self._look, name="webhook-inbox-watch", daemon=True)
-                self._thread.start()
+                self._start()
         try:
             yield wait
         finally:
             # Under the lock: once this plan has ended, nobody shuts down what the next one borrows.
             with self._lock:
                 self._waits.discard(wait)
+
+    def _start(self) -> None:
+        thread = threading.Thread(target=self._look, name="webhook-inbox-watch", daemon=True)
+        with suppress(RuntimeError):  # no more threads are to be had: the next plan tries again
+            thread.start()
+            self._thread = thread
 
     def give_up(self) -> None:
         """Give up every connection on which a plan is under way; the server rolls back what it has not committed."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from functools import wraps
 from typing import Any, TypeAlias
 
 from sqlalchemy import Connection, Engine, event
@@ -28,6 +29,7 @@ from webhook_inbox.drivers.failures import store_error
 from webhook_inbox.drivers.libpq_parts import dsn_of_parts
 from webhook_inbox.drivers.psycopg_settings import pool_exhausted
 from webhook_inbox.drivers.psycopg_wire import PsycopgWire
+from webhook_inbox.drivers.unawaited import Unawaited
 from webhook_inbox.drivers.waiting import Doing
 from webhook_inbox.drivers.wire import Loan, Wire
 from webhook_inbox.errors import ConfigurationError, HandlerFailedError
@@ -40,6 +42,36 @@ class _EndedError(InvalidRequestError):
 
 Given: TypeAlias = Engine | AsyncEngine | sessionmaker[Any] | async_sessionmaker[Any]
 _DRIVERS = {False: ("psycopg",), True: ("psycopg", "psycopg_async", "asyncpg")}
+
+
+#: What sends statements, of a session and of a connection.
+_SESSIONS = ("delete", "execute", "flush", "merge", "run_sync", "scalar", "scalars")
+
+
+def _noting(name: str) -> Any:  # noqa: ANN401 - the method of that name, typed by SQLAlchemy
+    method: Any = getattr(AsyncConnection, name)
+
+    @wraps(method)
+    def noted(conn: _NotingConnection, *arguments: Any, **options: Any) -> Any:  # noqa: ANN401 - its
+        return conn.unawaited.note(f"tx.conn.{name}", method(conn, *arguments, **options))
+
+    return noted
+
+
+class _NotingConnection(AsyncConnection):
+    """Be an ``AsyncConnection`` that keeps account of what it is called for."""
+
+    __slots__ = ("unawaited",)
+
+    def __init__(self, engine: AsyncEngine, sync_connection: Connection | None = None) -> None:
+        super().__init__(engine, sync_connection)
+        self.unawaited = Unawaited()
+
+    execute: Any = _noting("execute")
+    exec_driver_sql: Any = _noting("exec_driver_sql")
+    run_sync: Any = _noting("run_sync")
+    scalar: Any = _noting("scalar")
+    scalars: Any = _noting("scalars")
 
 
 class SqlAlchemyLoan(Loan):
@@ -65,6 +97,10 @@ class SqlAlchemyLoan(Loan):
             bind=self.conn, binds=None, twophase=False, join_transaction_mode="control_fully"
         )
         event.listen(_sync(self.session), "after_begin", self._began)
+        if isinstance(self.conn, _NotingConnection):
+            for name in _SESSIONS:
+                noting = self.conn.unawaited.noting(f"tx.session.{name}", getattr(self.session, name))
+                setattr(self.session, name, noting)
         # A session that has not begun would end nothing by commit() or rollback(), and its handler believe it had.
         _sync(self.session).connection()
 
@@ -78,6 +114,11 @@ class SqlAlchemyLoan(Loan):
         if self._root is not None and self._root.is_active:
             yield self._root.close()
         self._root = yield self.conn.begin()
+
+    def check_awaited(self, handler: str) -> None:
+        """Look at what connection and session were called for."""
+        if isinstance(self.conn, _NotingConnection):
+            self.conn.unawaited.check(handler)
 
     def finish(self) -> Doing[None]:
         """Flush the session."""
@@ -188,13 +229,19 @@ class SqlAlchemyLender:
         yield self.engine.dispose()
 
     def close(self) -> Doing[None]:
-        """Close nothing: the engine is the user's."""
-        yield from ()
+        """
+        Leave the engine open: it is the user's.
+
+        What lies idle in an asynchronous one is closed all the same, while its event loop runs: it is of no use on the
+        next one, where SQLAlchemy would take it out of its pool and fail.
+        """
+        if self._is_async:
+            yield from self.forget_idle()
 
 
 async def _connected(engine: AsyncEngine, seconds_max: float) -> AsyncConnection:
     async with asyncio.timeout(seconds_max):
-        return await engine.connect()
+        return await _NotingConnection(engine)
 
 
 def _wire_of(conn: Any) -> Doing[Wire]:  # noqa: ANN401 - a connection of either kind

@@ -8,6 +8,7 @@ its ``try`` and ``finally`` read as if it waited itself.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Generator
 from typing import Any, TypeAlias, TypeVar
 
@@ -56,3 +57,9 @@ async def on_loop(doing: Doing[T]) -> T:
             error = Left()
         except BaseException as raised:  # noqa: BLE001 - it is the doing's affair
             error = raised
+
+
+def is_cancelled(raised: BaseException) -> bool:
+    """Say whether *raised* asks this very task to end, rather than being the affair of what was awaited."""
+    task = asyncio.current_task()
+    return isinstance(raised, asyncio.CancelledError) and task is not None and task.cancelling() > 0

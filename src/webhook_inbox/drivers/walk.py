@@ -7,7 +7,7 @@ import secrets
 from typing import Generic, TypeVar, assert_never, cast
 
 from webhook_inbox.errors import HandlerFailedError, HandlerTimeoutError, InboxError, StoreUnavailableError
-from webhook_inbox.protocol.probe import Probe
+from webhook_inbox.protocol.probe import Probe, no_probe
 from webhook_inbox.protocol.steps import (
     Commit,
     Plan,
@@ -61,9 +61,10 @@ class Walk(Generic[T]):
         except StopIteration as stop:
             self._value = stop.value
             return None
-        self._points = tuple(f"{self._name}.{step_name(part)}" for part in parts(step))
-        for point in self._points:
-            self._probe(f"{point}.before")
+        if self._probe is not no_probe:
+            self._points = tuple(f"{self._name}.{step_name(part)}" for part in parts(step))
+            for point in self._points:
+                self._probe(f"{point}.before")
         return step
 
     def succeeded(self, result: object) -> None:

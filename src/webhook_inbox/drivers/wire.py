@@ -23,8 +23,14 @@ from webhook_inbox.sql.statements import Statement
 
 
 class Wire(ABC):
-    """Speak SQL on one connection, which is idle before and after each plan."""
+    """
+    Speak SQL on one connection, which is idle before and after each plan.
 
+    Attributes:
+        raw: That connection, as its driver knows it.
+    """
+
+    raw: Any
     #: What this driver raises for what the server, the connection or a value has done.
     errors: tuple[type[Exception], ...]
     #: Whether the driver itself opens a transaction for a statement that finds none.
@@ -144,6 +150,14 @@ class Loan(ABC):
     def misuse(self, raised: BaseException) -> str | None:  # noqa: ARG002 - for worlds that refuse
         """Say what the handler did to its transaction where *raised* is how its world refuses to go on after that."""
         return None
+
+    def check_awaited(self, handler: str) -> None:  # noqa: B027 - a thread awaits nothing
+        """
+        Refuse to go on where *handler*, which has just returned, called for a statement and did not await it.
+
+        Raises:
+            HandlerFailedError: It did (P-ONCE).
+        """
 
     @abstractmethod
     def give_back(self) -> Doing[None]:

@@ -1,12 +1,16 @@
-"""Send a receipt back, to a client that may be gone."""
+"""Send a receipt back, to a client that may be gone; answer for what went wrong on our side."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
 
+from webhook_inbox.errors import BodyConsumedError
 from webhook_inbox.http.messages import Scope, Send
 from webhook_inbox.model.receipt import Receipt
+from webhook_inbox.protocol import answers
+from webhook_inbox.telemetry.events import BODY_CONSUMED
+from webhook_inbox.telemetry.results import log_defect
 
 _CLIENT_ERRORS = range(400, 500)
 _NO_CONTENT = 204  # has no content-length, not even of 0 (RFC 9110, section 8.6)
@@ -24,9 +28,7 @@ async def send_receipt(receipt: Receipt, send: Send, *, more_body: bool = False)
     Args:
         more_body: Whether to leave the response open; close it with ``finish``.
     """
-    headers = list(_encoded(receipt.headers))
-    if receipt.status != _NO_CONTENT:
-        headers.append((b"content-length", b"%d" % len(receipt.body)))
+    headers = headers_of(receipt)
     try:
         await send({"type": "http.response.start", "status": receipt.status, "headers": headers})
         await send({"type": "http.response.body", "body": receipt.body, "more_body": more_body})
@@ -40,6 +42,27 @@ async def finish(send: Send) -> None:
         await send({"type": "http.response.body", "body": b"", "more_body": False})
     except OSError:
         return
+
+
+def headers_of(receipt: Receipt) -> list[tuple[bytes, bytes]]:
+    """Give every header of the answer, its length included, in a list of the caller's own."""
+    headers = list(_encoded(receipt.headers))
+    if receipt.status != _NO_CONTENT:
+        headers.append((b"content-length", b"%d" % len(receipt.body)))
+    return headers
+
+
+def at_fault(endpoint: str, error: Exception) -> Receipt:
+    """
+    Answer for *error*, which is our fault or the application's and not the sender's: it shall come again (P-ACK).
+
+    The log has what happened; the sender hears a constant sentence (P-QUIET).
+    """
+    if isinstance(error, BodyConsumedError):
+        BODY_CONSUMED.log(endpoint, error)
+        return answers.unavailable(error.code, "this endpoint is not set up; send it again")
+    log_defect(endpoint, error)
+    return answers.unavailable("unexpected", "something unexpected happened; send it again")
 
 
 def closing(receipt: Receipt, scope: Scope) -> Receipt:

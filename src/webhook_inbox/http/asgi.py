@@ -14,24 +14,21 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
-from webhook_inbox.errors import BodyConsumedError
-from webhook_inbox.http.answer import closing, finish, send_receipt
+from webhook_inbox.http.answer import at_fault, closing, finish, send_receipt
 from webhook_inbox.http.body import LINGER_BYTES_MAX, Body
+from webhook_inbox.http.incoming import Find, Incoming
 from webhook_inbox.http.lifespan import Lifespan, run_lifespan
-from webhook_inbox.http.limits import check_url
 from webhook_inbox.http.messages import Receive, Scope, Send
 from webhook_inbox.http.request import take_delivery
-from webhook_inbox.http.route import name_in
+from webhook_inbox.http.stream import Stream
 from webhook_inbox.model.delivery import Delivery
 from webhook_inbox.model.failure import describe
 from webhook_inbox.model.receipt import Receipt
-from webhook_inbox.protocol import answers
 from webhook_inbox.protocol.endpoint import EndpointPlan
 from webhook_inbox.protocol.probe import Probe, no_probe
-from webhook_inbox.telemetry.events import ANSWER_UNSENT, BODY_CONSUMED, REQUEST_FAILED
-from webhook_inbox.telemetry.registry import UNKNOWN_ENDPOINT, Metrics
+from webhook_inbox.telemetry.events import ANSWER_UNSENT
+from webhook_inbox.telemetry.registry import Metrics
 
-Find: TypeAlias = Callable[[str], EndpointPlan | None]
 Deliver: TypeAlias = Callable[[EndpointPlan, Delivery], Awaitable[Receipt]]
 
 
@@ -75,7 +72,7 @@ class AsgiReceiver:
                 return  # a protocol of the future; there is nothing to say in it
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request = _Request(scope, Body(receive))
+        request = Incoming(scope, Body(receive))
         in_flight = self._metrics.in_flight
         in_flight.add(request)
         try:
@@ -84,36 +81,33 @@ class AsgiReceiver:
         finally:
             in_flight.discard(request)
 
-    async def _settle(self, request: _Request) -> Receipt:
+    async def settle(self, request: Incoming[Stream], name: str) -> Receipt:
+        """Give the receipt of a request that the framework answers, for the endpoint called *name*."""
+        in_flight = self._metrics.in_flight
+        in_flight.add(request)
+        try:
+            return await self._settle(request, name)
+        finally:
+            in_flight.discard(request)
+
+    async def _settle(self, request: Incoming[Body | Stream], name: str | None = None) -> Receipt:
         """Give the receipt; what the inbox has settled it has also counted, the rest is counted here."""
         try:
-            found = self._endpoint(request.scope)
+            found = request.seek(self._find, name)
             if isinstance(found, Receipt):
                 receipt = found
             else:
-                request.endpoint = found
                 taken = await take_delivery(request.scope, request.body, found)
                 self._metrics.read(found.name, request.body.bytes_read)
                 if isinstance(taken, Delivery):
                     return await self._deliver(found, taken)
                 receipt = taken
-        except BodyConsumedError as error:
-            BODY_CONSUMED.log(request.name, error)
-            receipt = answers.unavailable(error.code, "this endpoint is not set up; send it again")
-        except Exception as error:  # noqa: BLE001 - our fault, whatever it is: the sender shall come again
-            failure = describe(error)
-            REQUEST_FAILED.log(request.name, failure, "\n  ".join(failure.frames))
-            receipt = answers.unavailable("unexpected", "something unexpected happened; send it again")
+        except Exception as error:  # noqa: BLE001 - whatever it is: the sender shall come again
+            receipt = at_fault(request.name, error)
         self._metrics.count(request.name, receipt)
         return receipt
 
-    def _endpoint(self, scope: Scope) -> EndpointPlan | Receipt:
-        if refusal := check_url(scope):
-            return refusal
-        name = name_in(scope)
-        return self._find(name) or answers.unknown_endpoint(name)
-
-    async def _answer(self, receipt: Receipt, request: _Request, send: Send) -> None:
+    async def _answer(self, receipt: Receipt, request: Incoming[Body], send: Send) -> None:
         body, endpoint = request.body, request.endpoint
         self._probe("answer.before")
         try:
@@ -125,18 +119,3 @@ class AsgiReceiver:
             failure = describe(error)
             ANSWER_UNSENT.log(request.name, failure, "\n  ".join(failure.frames))
         self._probe("answer.after")
-
-
-class _Request:
-    """Hold one request while it is in flight; *endpoint* is None until it is found."""
-
-    __slots__ = ("body", "endpoint", "scope")
-
-    def __init__(self, scope: Scope, body: Body) -> None:
-        self.scope = scope
-        self.body = body
-        self.endpoint: EndpointPlan | None = None
-
-    @property
-    def name(self) -> str:
-        return self.endpoint.name if self.endpoint else UNKNOWN_ENDPOINT

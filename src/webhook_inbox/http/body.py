@@ -60,14 +60,10 @@ class Body:
             if not deadline.was_the_canceller():
                 raise
             self.ended = True
-            return answers.refused(408, "body_too_slow", f"{self.bytes_read} bytes arrived, then time was up")
+            return too_slow(self.bytes_read)
         finally:
             deadline.stop()
-        if isinstance(body, bytes) and body and content_length not in {None, len(body)}:
-            return answers.refused(
-                400, "body_cut_short", f"the body has {len(body)} bytes, not the {content_length} announced"
-            )
-        return body
+        return as_announced(body, content_length) if isinstance(body, bytes) else body
 
     async def linger(self, bytes_max: int) -> None:
         """
@@ -91,7 +87,7 @@ class Body:
         while not self.ended:
             chunk = await self._next()
             if chunk is None:
-                return answers.refused(400, "client_gone", "the client hung up before its body was complete")
+                return client_gone()
             if self.bytes_read > limit:
                 return answers.body_too_large(limit)
             if first:
@@ -110,6 +106,25 @@ class Body:
         self.bytes_read += len(chunk)
         self.ended = not message.get("more_body", False)
         return chunk
+
+
+def as_announced(body: bytes, content_length: int | None) -> bytes | Receipt:
+    """Give *body*, or the refusal of one that is cut short; an empty one is given: its caller knows what that means."""
+    if body and content_length not in {None, len(body)}:
+        return answers.refused(
+            400, "body_cut_short", f"the body has {len(body)} bytes, not the {content_length} announced"
+        )
+    return body
+
+
+def too_slow(bytes_read: int) -> Receipt:
+    """Refuse a body whose time is up."""
+    return answers.refused(408, "body_too_slow", f"{bytes_read} bytes arrived, then time was up")
+
+
+def client_gone() -> Receipt:
+    """Refuse a body that will never be complete; hardly anybody reads this."""
+    return answers.refused(400, "client_gone", "the client hung up before its body was complete")
 
 
 class _Deadline:

@@ -11,6 +11,7 @@ arrive, and the number of connections (``docs/reference/http.md``).
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -23,7 +24,7 @@ from webhook_inbox.protocol.endpoint import EndpointPlan
 
 URL_BYTES_MAX = 8_192
 HEADERS_MAX = 128
-_LENGTH_DIGITS_MAX = 18
+LENGTH_DIGITS_MAX = 18
 _DELIVERY_ID_CHARS_MAX = 128
 _WATCHED = frozenset({b"content-encoding", b"content-length", b"host", b"transfer-encoding"})
 # By these an operator finds a delivery on the provider's page and has it sent again (providers.md gives the sources).
@@ -52,10 +53,14 @@ class Head:
     Attributes:
         content_length: Bytes announced; None where the body is chunked or absent.
         host: The ``Host`` header, empty where there is none.
+        chunked: Whether the body comes in chunks.
+        received_at: When it was read; see ``Delivery``.
     """
 
     content_length: int | None
     host: str
+    chunked: bool
+    received_at: float
 
 
 def check_url(scope: Scope) -> Receipt | None:
@@ -100,14 +105,16 @@ def _check_seen(seen: dict[bytes, list[bytes]], scope: Scope, endpoint: Endpoint
                 415, "content_encoding", "send the body as it is signed: no Content-Encoding but identity"
             )
     hosts, lengths = seen.get(b"host", ()), seen.get(b"content-length", ())
-    if flaw := _framing_flaw(lengths, seen.get(b"transfer-encoding", ()), scope):
+    encodings = seen.get(b"transfer-encoding", ())
+    if flaw := _framing_flaw(lengths, encodings, scope):
         return answers.refused(400, "framing", flaw)
     if len(hosts) > 1:
         return answers.refused(400, "host", "there is more than one Host header")
     length = int(lengths[0]) if lengths else None
     if length is not None and length > endpoint.body_bytes_max:
         return answers.body_too_large(endpoint.body_bytes_max)
-    return Head(length, hosts[0].decode("latin-1") if hosts else _served_at(scope))
+    host = hosts[0].decode("latin-1") if hosts else _served_at(scope)
+    return Head(length, host, chunked=bool(encodings), received_at=time.time())
 
 
 def _framing_flaw(lengths: Sequence[bytes], encodings: Sequence[bytes], scope: Scope) -> str:
@@ -116,7 +123,7 @@ def _framing_flaw(lengths: Sequence[bytes], encodings: Sequence[bytes], scope: S
         return "there is both Content-Length and Transfer-Encoding"
     if len(lengths) > 1:
         return "there is more than one Content-Length"
-    if lengths and not (lengths[0].isdigit() and len(lengths[0]) <= _LENGTH_DIGITS_MAX):
+    if lengths and not (lengths[0].isdigit() and len(lengths[0]) <= LENGTH_DIGITS_MAX):
         return "Content-Length is no number"
     if encodings and (len(encodings) > 1 or encodings[0].strip(b" \t").lower() != b"chunked"):
         return "Transfer-Encoding is not chunked"

@@ -23,6 +23,11 @@ def name_in(scope: Scope) -> str:
     return name if prefix[-len(before) :] == before else ""
 
 
+def last_segment(scope: Scope) -> str:
+    """Give what stands behind the path's last slash but for one at its end; empty where there is nothing."""
+    return (_segments(scope["path"]) or [""])[-1]
+
+
 def url_of(scope: Scope, host: str) -> str:
     """Give the URL as the client asked for it, the query and every escape included: some providers sign it."""
     raw = scope.get("raw_path") or scope["path"].encode("utf-8", "surrogatepass")

@@ -1,0 +1,1 @@
+"""Hold what ``manage.py`` runs."""

@@ -1,0 +1,1 @@
+"""Hold our migrations as Django knows them, one for each of ours."""
