@@ -33,6 +33,7 @@ class Arrival:
         origin: By which way it came.
         settled: The state to record at once where no handler will run; None where one will.
         reason: Why it is settled so; kept as ``last_error``.
+        unhandled: Whether it is settled only because this release has no handler for its type.
         attempts: Runs of its handlers that count.
         kept: Fields of the payload to keep beside the digest, as JSON text; None: none.
         keep_body: Whether the bytes are stored when the event is processed.
@@ -49,6 +50,7 @@ class Arrival:
     origin: Origin = Origin.DELIVERY
     settled: State | None = None
     reason: str = ""
+    unhandled: bool = False
     attempts: int = 0
     kept: str | None = None
     keep_body: bool = True
@@ -93,3 +95,8 @@ def storable(text: str) -> str:
     if text.isascii() and "\x00" not in text:
         return text
     return text.replace("\x00", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode()
+
+
+def kept_reason(given: object) -> str:
+    """Give *given*, whatever a handler or a destination said, as it is kept: storable, not longer than it is shown."""
+    return storable(str(given))[:REASON_CHARS_MAX]

@@ -11,10 +11,12 @@ from typing import Any, NewType
 from webhook_inbox.model.event import Event
 from webhook_inbox.model.headers import Headers
 from webhook_inbox.model.instants import instant
+from webhook_inbox.model.settings import Settings
 from webhook_inbox.model.states import Origin
 
 WorkerId = NewType("WorkerId", int)
 Token = NewType("Token", int)
+_SECONDS_AN_HOUR = 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +92,15 @@ class Retry:
     backoff_seconds_max: float
     retry_seconds_max: float
     attempts_max: int
+
+    @classmethod
+    def of(cls, settings: Settings) -> Retry:
+        """Give what *settings* say."""
+        return cls(
+            backoff_seconds_max=settings.backoff_seconds_max,
+            retry_seconds_max=settings.retry_hours * _SECONDS_AN_HOUR,
+            attempts_max=settings.attempts_max,
+        )
 
     def delay(self, attempt: int, chance: float | None = None) -> float:
         """

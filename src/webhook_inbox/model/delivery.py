@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
@@ -35,12 +36,16 @@ class Delivery:
         Take what a route of the user's own has read.
 
         Raises:
-            ConfigurationError: The body is not the raw bytes.
+            ConfigurationError: The body is not the raw bytes, or the headers are no pairs of text.
         """
         if not isinstance(body, bytes):
             raise ConfigurationError(
                 f"body is a {type(body).__name__}; give the raw bytes of the request, before any parsing"
             )
-        return cls(
-            method=method.upper(), url=url, headers=Headers(headers), body=body, received_at=time.time()
-        )
+        pairs = list(headers)
+        if isinstance(headers, Mapping) or not all(isinstance(text, str) for pair in pairs for text in pair):
+            raise ConfigurationError(
+                "headers are no pairs of text; give every name and value that was sent, as request.headers.items() "
+                "of most frameworks, and decode bytes as latin-1"
+            )
+        return cls(method=method.upper(), url=url, headers=Headers(pairs), body=body, received_at=time.time())

@@ -53,7 +53,8 @@ class Event:
         id: The provider's id of the event; the same on every redelivery.
         type: The provider's name of what happened, literally.
         body: The exact bytes of this event; of a batched body, the event's own slice.
-        headers: As delivered, without those that carry credentials.
+        headers: As delivered, without those that carry credentials; where deliveries are traced, ``traceparent`` is the
+            delivery's own.
         created_at: When the provider says it happened (aware, UTC), or None.
         received_at: When the database recorded the first copy (aware, server clock), or None before it has.
         attempt: This run's number, from 1.

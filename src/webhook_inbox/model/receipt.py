@@ -38,6 +38,9 @@ class EventResult:
             None where nothing is stored.
         first_received_at: For a duplicate, when the first copy came (server clock).
         reason: Short code or sentence for logs; never a payload, a secret or an expected signature (P-QUIET).
+        unhandled_type: The event's type where it was ignored because no handler is registered for that; else empty.
+        conflicting: Whether it came with another body under an id that its signature does not cover; that body had no
+            effect, and is kept as evidence.
     """
 
     outcome: Outcome
@@ -45,6 +48,8 @@ class EventResult:
     state: State | None = None
     first_received_at: datetime | None = None
     reason: str = ""
+    unhandled_type: str = ""
+    conflicting: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any, Self, TypedDict
+from typing import Any, Self, TypedDict, cast
 
 from webhook_inbox.errors import ConfigurationError
+from webhook_inbox.model.spelling import meant_by
 
 ENVIRONMENT_PREFIX = "WEBHOOK_INBOX_"
 # Settings that become PostgreSQL's own limits, which are milliseconds in 31 bits.
 _BOUNDS = {
     "duplicate_wait_seconds": 2_000_000.0,
     "handler_seconds_max": 2_000_000.0,
+    "key_days": 36_500.0,
+    "outbox_days": 36_500.0,
+    "payload_days": 36_500.0,
+    "reconcile_hours": 876_000.0,
     "retry_hours": 876_000.0,
 }
 # A hundred years in seconds; more is nobody's wish, and infinity no number that an interval can hold.
@@ -25,6 +30,7 @@ PROCESS_WIDE = frozenset(
         "connections_max",
         "crashes_max",
         "lease_seconds",
+        "outbox_days",
         "poll_seconds",
         "prepared_statements",
         "stop_seconds_max",
@@ -40,7 +46,11 @@ class SettingsGiven(TypedDict, total=False):
     duplicate_wait_seconds: float
     connections_max: int
     lease_seconds: float
+    outbox_days: float
+    payload_days: float
+    key_days: float
     poll_seconds: float
+    reconcile_hours: float
     retry_hours: float
     attempts_max: int
     crashes_max: int
@@ -66,12 +76,19 @@ class Settings:
     Hold the settings of an inbox or, with its overrides, of one endpoint.
 
     Attributes:
-        handler_seconds_max: Seconds one handler may take; also the server-side limit of each of its statements and of
-            its pauses between them. A connection that says nothing for three seconds longer is given up.
+        handler_seconds_max: Seconds one handler may take, or a function that is asked for secrets; also the server-side
+            limit of each of a handler's statements and of its pauses between them. A connection that says nothing for
+            three seconds longer is given up.
         duplicate_wait_seconds: Seconds a delivery waits for another copy of its event that is in flight; then 503.
         connections_max: Connections per pool; a process that has both ``def`` and ``async def`` handlers has two pools.
-        lease_seconds: Seconds until another worker may take over from one that gives no sign of life.
-        poll_seconds: Seconds between two looks for due events where no notification comes.
+        lease_seconds: Seconds until another worker, or relay, may take over from one that gives no sign of life.
+        outbox_days: Days that a message stays in the outbox after every destination has confirmed it; what is not sent
+            stays.
+        payload_days: Days that the bytes and headers of a settled event are kept, from when it was received.
+        key_days: Days that a settled event itself is kept: as long, a redelivery of it is a duplicate.
+        poll_seconds: Seconds between two looks for due events, or messages, where no notification comes.
+        reconcile_hours: Hours between two times that a worker asks the provider what never arrived, where the source
+            has an ``api_key``; 0: never.
         retry_hours: Hours from an event's first failure until it is dead.
         attempts_max: Attempts until an event is dead, however early; 0: no limit but ``retry_hours``.
         crashes_max: Workers that die under an event until it is dead.
@@ -97,7 +114,11 @@ class Settings:
     duplicate_wait_seconds: float = 5.0
     connections_max: int = 10
     lease_seconds: float = 120.0
+    outbox_days: float = 30.0
+    payload_days: float = 30.0
+    key_days: float = 90.0
     poll_seconds: float = 1.0
+    reconcile_hours: float = 1.0
     retry_hours: float = 72.0
     attempts_max: int = 0
     crashes_max: int = 3
@@ -117,10 +138,10 @@ class Settings:
     header_bytes_max: int = 32_768
 
     def __post_init__(self) -> None:
-        """Refuse a value that would switch a limit off by accident."""
+        """Refuse a value that would switch a limit off by accident; let a whole number stand for a fraction."""
         for field in fields(self):
-            value = getattr(self, field.name)
-            _check_kind(field.name, value, type(field.default))
+            value, kind = getattr(self, field.name), cast("type[Any]", type(field.default))
+            _check_kind(field.name, value, kind)
             zero_allowed = field.name in {
                 "attempts_max",
                 "body_bytes_max",
@@ -128,6 +149,7 @@ class Settings:
                 "hold_seconds_max",
                 "prepared_statements",
                 "rate_per_second_max",
+                "reconcile_hours",
             }
             if not value >= 0 or (value == 0 and not zero_allowed):  # not: NaN is neither
                 least = "at least" if zero_allowed else "above"
@@ -136,6 +158,8 @@ class Settings:
             bound = _BOUNDS.get(field.name, _LARGEST)
             if value > bound:
                 raise ConfigurationError(f"{field.name} is {value}; it must be at most {bound:g}")
+            # 7 days beside 30.0 would be an array of two types, which no driver can send.
+            object.__setattr__(self, field.name, kind(value))
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Self:
@@ -153,17 +177,40 @@ class Settings:
         }
         return cls(**given)
 
-    def with_overrides(self, given: Mapping[str, Any]) -> Self:
+    @classmethod
+    def misspelt(cls, environment: Mapping[str, str] | None = None) -> dict[str, str]:
+        """
+        Give each variable that is nobody's but much like one of ours, and the one that is meant.
+
+        Others are left alone: orchestrators make variables of this prefix too, and so does another release.
+        """
+        known = [*(field.name.upper() for field in fields(cls)), "DATABASE_URL"]
+        given = os.environ if environment is None else environment
+        ours = (
+            each.removeprefix(ENVIRONMENT_PREFIX) for each in given if each.startswith(ENVIRONMENT_PREFIX)
+        )
+        return {
+            ENVIRONMENT_PREFIX + name: ENVIRONMENT_PREFIX + meant
+            for name in sorted(ours)
+            if name not in known and (meant := meant_by(name, known))
+        }
+
+    def with_overrides(self, given: Mapping[str, Any], *, beside: Iterable[str] = ()) -> Self:
         """
         Give these settings with those in *given* changed.
+
+        Args:
+            beside: What else could be meant by a name that is no setting.
 
         Raises:
             ConfigurationError: A name is no setting, or a value is out of range.
         """
         known = {field.name for field in fields(self)}
-        if unknown := sorted(set(given) - known):
+        for name in sorted(set(given) - known):
+            meant = meant_by(name, [*known, *beside])
             raise ConfigurationError(
-                f"no setting is called {', '.join(unknown)}; there are {', '.join(sorted(known))}"
+                f"no setting is called {name}; "
+                + (f"did you mean {meant}?" if meant else f"there are {', '.join(sorted(known))}")
             )
         return replace(self, **given)
 

@@ -42,8 +42,9 @@ class Outcome(StrEnum):
 
 
 class Origin(StrEnum):
-    """Say by which way an event came in."""
+    """Say by which way an event came in; one that was imported reaches no handler: an older receiver processed it."""
 
     DELIVERY = "delivery"
     RECONCILE = "reconcile"
     REPLAY = "replay"
+    IMPORT = "import"

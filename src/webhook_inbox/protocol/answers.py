@@ -16,6 +16,7 @@ from webhook_inbox.errors import (
     KeyBusyError,
     StoreError,
     TransactionEndedError,
+    VerificationKeyError,
 )
 from webhook_inbox.model.receipt import EventResult, Receipt
 from webhook_inbox.model.states import Outcome
@@ -129,6 +130,8 @@ def failed(error: InboxError) -> Receipt:
             return _handler_failed(error, "the handler failed; nothing is applied, send it again")
         case KeyBusyError():
             return unavailable(error.code, "the first copy is still in flight; send it again")
+        case VerificationKeyError():
+            return unavailable(error.code, "the provider's key cannot be fetched right now; send it again")
         case StoreError():
             return unavailable(error.code, "the database is not usable right now; send it again")
         case _:
@@ -142,6 +145,8 @@ def _handler_failed(error: HandlerError, message: str) -> Receipt:
 
 def _shown(result: EventResult) -> dict[str, object]:
     shown: dict[str, object] = {"outcome": result.outcome, "event_id": result.event_id, "state": result.state}
+    if result.unhandled_type:
+        shown["unhandled_type"] = result.unhandled_type
     if result.first_received_at is not None:
         shown["first_received_at"] = result.first_received_at.isoformat()
     return shown

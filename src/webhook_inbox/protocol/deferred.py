@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 
 from webhook_inbox.errors import ConfigurationError, InboxError
@@ -19,7 +20,7 @@ from webhook_inbox.model.states import Outcome, State
 from webhook_inbox.protocol.endpoint import EndpointPlan
 from webhook_inbox.protocol.enqueue import record_leased
 from webhook_inbox.protocol.flow import Acknowledge, Enqueue, Flow, Transact, transact
-from webhook_inbox.protocol.lease import register
+from webhook_inbox.protocol.lease import ClaimsUnknownError, register
 from webhook_inbox.protocol.process import RunOutcome
 from webhook_inbox.protocol.receiving import Receiving
 from webhook_inbox.protocol.recording import Item, Recording, outcome_of
@@ -35,7 +36,7 @@ def record_queued(endpoint: EndpointPlan, items: list[Item], to: Recording) -> F
         InboxError: Nothing is stored, or the commit's fate is unknown.
     """
     revive = endpoint.redelivered_dead == "revive"
-    results: tuple[EventResult, ...] = yield Enqueue(_queued(endpoint, items), to, revive)
+    results: tuple[EventResult, ...] = yield Enqueue(queued(endpoint, items), to, revive)
     return results
 
 
@@ -58,7 +59,12 @@ def record_hybrid(
         worker_id = inbox.lease.began(worker_id, began_at)
     held = worker_id
     revive = endpoint.redelivered_dead == "revive"
-    recorded = yield from transact(lambda: record_leased(arrival, held, to, revive=revive), None)
+    try:
+        recorded = yield from transact(lambda: record_leased(arrival, held, to, revive=revive), None)
+    except (ClaimsUnknownError, GeneratorExit):
+        # It may be committed: claimed by this process, which does not know of it, for as long as it keeps its lease.
+        inbox.lease.distrust(held)
+        raise
     if isinstance(recorded, EventResult):
         return (recorded,)
     yield Acknowledge(_leased(arrival))
@@ -85,7 +91,7 @@ def _ran(arrival: Arrival, outcome: RunOutcome) -> EventResult:
     return EventResult(outcome=outcome_of(state), event_id=arrival.key.event_id, state=state)
 
 
-def _queued(endpoint: EndpointPlan, items: list[Item]) -> tuple[Arrival, ...]:
+def queued(endpoint: EndpointPlan, items: Sequence[Item]) -> tuple[Arrival, ...]:
     """Give the arrivals as the worker will find them: with their bytes, and the key of the order that they keep."""
     return tuple(_deferred(endpoint, item) for item in items)
 

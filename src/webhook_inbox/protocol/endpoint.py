@@ -27,6 +27,7 @@ Unhandled: TypeAlias = Literal["record", "drop", "refuse"]
 Keep: TypeAlias = Literal["body", "digest"]
 
 _ORDER_KEY_MAX = 200
+_SECONDS_A_DAY = 86_400.0
 _FOR_EVER_SECONDS = 100 * 365 * 86_400.0
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._~-]{0,99}")
 
@@ -98,11 +99,32 @@ class EndpointPlan:
         if self.mode == "inline" and not self.source.redelivers:
             raise ConfigurationError(
                 f"endpoint {self.name}: {self.source.provider} does not send again after a failure, "
-                "so an inline handler that fails once would lose the event"
+                'so an inline handler that fails once would lose the event; use mode="queued", or "hybrid"'
             )
+        self._check_retention()
         if self.keep_fields and self.keep != "digest":
             raise ConfigurationError(
                 f'endpoint {self.name}: keep_fields is for keep="digest"; keep="body" keeps everything'
+            )
+
+    def _check_retention(self) -> None:
+        """Refuse to forget an event that may still come again: it would be taken for a new one (P-KEEP)."""
+        facts, listing, key_days = self.source.facts, self.source.listing, self.settings.key_days
+        past = facts.past_events.seconds if facts else None
+        windows = {
+            "its provider sends again for": facts.retries.seconds if facts else None,
+            "its provider can be asked for missed events of": listing.window_seconds if listing else past,
+        }
+        for what, seconds in windows.items():
+            if seconds is not None and key_days < (days := seconds / _SECONDS_A_DAY):
+                raise ConfigurationError(
+                    f"endpoint {self.name}: key_days is {key_days:g}, but {what} {days:g} days; what is forgotten "
+                    "before would have its effect once more"
+                )
+        if key_days < self.settings.payload_days:
+            raise ConfigurationError(
+                f"endpoint {self.name}: key_days is {key_days:g} and payload_days {self.settings.payload_days:g}; "
+                "payloads are forgotten first"
             )
 
     @property

@@ -14,15 +14,18 @@ or a row that cannot be stored, makes the batch fall apart into single rows, eac
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+from webhook_inbox.errors import InboxError
 from webhook_inbox.model.arrival import Arrival
 from webhook_inbox.model.claim import Claim, Token, WorkerId
 from webhook_inbox.model.event import EventKey
 from webhook_inbox.model.instants import instant
 from webhook_inbox.model.receipt import EventResult
 from webhook_inbox.model.states import Outcome, State
+from webhook_inbox.protocol.lease import ClaimsUnknownError
 from webhook_inbox.protocol.record import duplicate_of
-from webhook_inbox.protocol.recording import Recording, outcome_of, record_params
+from webhook_inbox.protocol.recording import Recording, record_params, settled_result
 from webhook_inbox.protocol.steps import All, Commit, One, Plan, Rollback, Row, Together
 
 # A batch waits this long for a key that is in flight elsewhere; then each row waits for itself.
@@ -51,7 +54,7 @@ def enqueue(
     first_of = {arrival.key: arrival for arrival in reversed(arrivals)}
     firsts = [arrival for arrival in arrivals if first_of[arrival.key] is arrival]  # in order of arrival
     rows: list[Row]
-    _, rows, _ = yield Together((to.begin, All(to.sql.record_events, _columns(firsts, to)), Commit()))
+    _, rows, _ = yield Together((to.begin, All(to.sql.record_events, record_columns(firsts, to)), Commit()))
     new = {_key(row) for row in rows}
     known = [arrival for arrival in arrivals if not (arrival.key in new and first_of[arrival.key] is arrival)]
     duplicates = iter((yield from _duplicates(known, to, revive)) if known else ())
@@ -77,10 +80,11 @@ def record_leased(
 
     Returns:
         The claim, to be processed at once; or what became of the first copy; or that the event waits for a worker,
-        since the lease of *worker_id* has ended.
+        since the lease of *worker_id* has ended, or the endpoint is paused or limited.
 
     Raises:
-        StoreError: As ``record_one``.
+        ClaimsUnknownError: It may be recorded and claimed; it comes back when *worker_id* is ended.
+        StoreError: Nothing is stored.
 
     Promises: P-ACK, P-DUP, P-COUNT, P-STATE.
     """
@@ -91,7 +95,10 @@ def record_leased(
         result = yield from _duplicate(arrival, to, frozenset({arrival.key.endpoint} if revive else ()))
         yield Commit()
         return result
-    yield Commit()
+    try:
+        yield Commit()
+    except InboxError as error:
+        raise ClaimsUnknownError(str(error)) from error
     if not recorded[2]:
         return _recorded(arrival)
     return Claim(
@@ -123,23 +130,15 @@ def _duplicate(arrival: Arrival, to: Recording, revive: frozenset[str]) -> Plan[
     revived = yield One(to.sql.revive_dead, arrival.key.columns)
     if revived is None:
         return result
-    return EventResult(
-        outcome=Outcome.QUEUED,
-        event_id=result.event_id,
-        state=State.RETRYING,
-        first_received_at=result.first_received_at,
-        reason="revived",
-    )
+    return replace(result, outcome=Outcome.QUEUED, state=State.RETRYING, reason="revived")
 
 
 def _recorded(arrival: Arrival) -> EventResult:
-    state = arrival.settled or State.WAITING
-    return EventResult(
-        outcome=outcome_of(state), event_id=arrival.key.event_id, state=state, reason=arrival.reason
-    )
+    return settled_result(arrival, arrival.settled or State.WAITING)
 
 
-def _columns(arrivals: list[Arrival], to: Recording) -> dict[str, object]:
+def record_columns(arrivals: Sequence[Arrival], to: Recording) -> dict[str, object]:
+    """Give the parameters of ``record_events``; no two of *arrivals* have one key."""
     return {
         "wait_ms": to.wait_ms,
         "provider": [arrival.key.provider for arrival in arrivals],

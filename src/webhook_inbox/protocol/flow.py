@@ -8,7 +8,7 @@ The runtime drives it on threads or on an event loop.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
@@ -16,7 +16,8 @@ from webhook_inbox.errors import ConflictError
 from webhook_inbox.model.arrival import Arrival
 from webhook_inbox.model.event import Event, EventKey
 from webhook_inbox.model.receipt import EventResult
-from webhook_inbox.protocol.handlers import Kind
+from webhook_inbox.model.steering import STEERING, Steering
+from webhook_inbox.protocol.handlers import Handler, Kind
 from webhook_inbox.protocol.recording import Recording
 from webhook_inbox.protocol.steps import Plan
 
@@ -27,10 +28,16 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Call the user's *function* with *argument*, awaiting its answer where it is awaitable."""
+    """
+    Call the user's *function* with *argument*, awaiting its answer where it is awaitable.
+
+    Attributes:
+        seconds_max: How long it may take, on an event loop; None: as long as it likes.
+    """
 
     function: Callable[..., object]
     argument: object
+    seconds_max: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +97,41 @@ class Acknowledge:
     result: EventResult
 
 
-FlowStep: TypeAlias = Ask | Hold | Transact | Pause | Prepare | Enqueue | Acknowledge
-Flow: TypeAlias = Generator[FlowStep, Any, T]
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """Run *flow* to its end by itself, so that the keys it holds are given back then; gives what it returns."""
+
+    flow: Flow[Any]
+
+
+FlowStep: TypeAlias = Apart | Ask | Hold | Transact | Pause | Prepare | Enqueue | Acknowledge
+Flow: TypeAlias = Generator["FlowStep", Any, T]
 
 
 def once(plan: Callable[[], Plan[T]]) -> Flow[T]:
     """Run *plan*, which runs no handler."""
     done: T = yield Transact(plan, None)
     return done
+
+
+def prepare(
+    handlers: Iterable[Handler], event: Event, seconds_max: float
+) -> Flow[tuple[Any, ...] | Steering]:
+    """
+    Run the prepare stages of *handlers* in order, each within *seconds_max*.
+
+    Returns:
+        What each gave, None where a handler has none; or what the first that steered has raised.
+    """
+    prepared: list[Any] = []
+    for handler in handlers:
+        answer = None
+        if handler.prepare is not None:
+            answer = yield Prepare(handler.name, handler.prepare, event, seconds_max)
+        if isinstance(answer, STEERING):
+            return answer
+        prepared.append(answer)
+    return tuple(prepared)
 
 
 def transact(plan: Callable[[], Plan[T]], kind: Kind | None) -> Flow[T]:

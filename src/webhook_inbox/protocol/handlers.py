@@ -6,7 +6,7 @@ import functools
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, Never, TypeAlias, TypeVar
 
 from webhook_inbox.errors import ConfigurationError
 from webhook_inbox.model.event import Event
@@ -110,7 +110,7 @@ class Handlers:
         """
         return self._registering(event_types, prepare=prepare, pipeline=pipeline)
 
-    def on_batch(self, *event_types: str) -> Callable[[Function], Function]:
+    def on_batch(self, *event_types: str, **unfit: Never) -> Callable[[Function], Function]:
         """
         Register the decorated function as set-based: it takes (tx, list of events), one transaction, one effect each.
 
@@ -118,8 +118,13 @@ class Handlers:
         of one. Say to which event a message belongs: ``tx.emit(..., event=event)``.
 
         Raises:
-            ConfigurationError: As ``on``, or another handler shares one of the types.
+            ConfigurationError: As ``on``, or another handler shares one of the types; or *unfit* are options of ``on``.
         """
+        if unfit:
+            raise ConfigurationError(
+                f"on_batch() takes no {' or '.join(unfit)}: its handler has all events in hand, so that one statement "
+                "serves them all; write it so, or use on()"
+            )
         return self._registering(event_types, batch=True)
 
     def _registering(

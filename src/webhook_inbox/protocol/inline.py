@@ -24,9 +24,9 @@ from webhook_inbox.model.steering import GiveUp, Ignore, NotYet
 from webhook_inbox.protocol import answers
 from webhook_inbox.protocol.endpoint import EndpointPlan
 from webhook_inbox.protocol.enqueue import is_known
-from webhook_inbox.protocol.flow import Flow, Hold, Prepare, transact
+from webhook_inbox.protocol.flow import Flow, Hold, prepare, transact
 from webhook_inbox.protocol.handlers import Kind
-from webhook_inbox.protocol.receiving import Receiving, report, where_of
+from webhook_inbox.protocol.receiving import Receiving, facts_of, report, where_of
 from webhook_inbox.protocol.record import record_batch, record_one, set_aside, settled_by
 from webhook_inbox.protocol.recording import Item, Recording, sort_key, unavailable_result
 from webhook_inbox.protocol.work import not_yet
@@ -51,7 +51,8 @@ def record_inline(
     free = [position for position, item in enumerate(items) if item.arrival.key in held]
     if len(free) < len(items):
         busy = tuple(key for key in keys if key not in held)
-        events.EVENT_IN_FLIGHT.log(where_of(endpoint, busy), settings.duplicate_wait_seconds)
+        seconds = settings.duplicate_wait_seconds
+        events.EVENT_IN_FLIGHT.log(where_of(endpoint, busy), seconds, **facts_of(endpoint, busy))
     if not free:
         return answers.unavailable("key_busy", "the first copy is still in flight; send it again")
     recorded = yield from _run(endpoint, [items[position] for position in free], to, inbox)
@@ -65,7 +66,7 @@ def _run(
     endpoint: EndpointPlan, items: list[Item], to: Recording, inbox: Receiving
 ) -> Flow[Sequence[EventResult]]:
     if len(items) == 1:
-        ready = yield from _prepared(items[0], to)
+        ready = yield from prepare_item(items[0], to)
         return [(yield from transact(lambda: record_one(ready, to), _kind(items)))]
     handlers = [handler for item in items for handler in item.handlers]
     if any(handler.prepare for handler in handlers) or len({handler.kind for handler in handlers}) > 1:
@@ -98,7 +99,7 @@ def _run_one_by_one(
 
 def _run_alone(endpoint: EndpointPlan, item: Item, to: Recording, inbox: Receiving) -> Flow[EventResult]:
     try:
-        ready = yield from _prepared(item, to)
+        ready = yield from prepare_item(item, to)
         return (yield from transact(partial(record_one, ready, to), _kind([item])))
     except (HandlerError, StatementError) as error:
         report(endpoint, (item.arrival.key,), error, inbox)
@@ -106,7 +107,7 @@ def _run_alone(endpoint: EndpointPlan, item: Item, to: Recording, inbox: Receivi
         return (yield from transact(partial(record_one, aside, to), None))
 
 
-def _prepared(item: Item, to: Recording) -> Flow[Item]:
+def prepare_item(item: Item, to: Recording) -> Flow[Item]:
     """
     Run the prepare stages of *item*, unless it is a duplicate already; their verdict counts like the
     handler's own.
@@ -115,20 +116,15 @@ def _prepared(item: Item, to: Recording) -> Flow[Item]:
         return item
     if (yield from transact(lambda: is_known(item.arrival, to), None)):
         return replace(item, prepared=(None,) * len(item.handlers))
-    prepared = []
     event = item.arrival.event(received_at=None, attempt=1)
-    for handler in item.handlers:
-        answer = None
-        if handler.prepare is not None:
-            answer = yield Prepare(handler.name, handler.prepare, event, to.handler_seconds_max)
-        match answer:
-            case NotYet():
-                raise not_yet(answer)
-            case Ignore() | GiveUp():
-                return Item(settled_by(item.arrival, answer))
-            case _:
-                prepared.append(answer)
-    return replace(item, prepared=tuple(prepared))
+    prepared = yield from prepare(item.handlers, event, to.handler_seconds_max)
+    match prepared:
+        case NotYet():
+            raise not_yet(prepared)
+        case Ignore() | GiveUp():
+            return Item(settled_by(item.arrival, prepared))
+        case _:
+            return replace(item, prepared=prepared)
 
 
 def _by_key(item: Item) -> tuple[str, ...]:

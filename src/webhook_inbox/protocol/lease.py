@@ -62,12 +62,14 @@ class Wanted:
         limit: How many at most.
         hold_seconds: How long a dead event holds the later ones of its order key.
         due_since: Only what was due at that time or later, in microseconds since 1970; None: everything that is due.
+        solitary: Whether also events that run alone.
     """
 
     endpoint: str
     limit: int
     hold_seconds: float
     due_since: int | None = None
+    solitary: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +91,7 @@ def register(
     Args:
         instead_of: One that this process held before, ended with it: what it still holds is nobody's crash (P-COUNT).
     """
-    yield _begin(sql)
+    yield bookkeeping(sql)
     if instead_of is not None:
         yield One(sql.end_worker, {"worker_id": instead_of})
     row = yield One(sql.register_worker, {"name": name, "lease_seconds": lease_seconds})
@@ -99,7 +101,7 @@ def register(
 
 def renew(worker_id: WorkerId, lease_seconds: float, sql: Statements) -> Plan[bool]:
     """Renew the lease of an incarnation; False where it is gone."""
-    yield _begin(sql)
+    yield bookkeeping(sql)
     row = yield One(sql.renew_lease, {"worker_id": worker_id, "lease_seconds": lease_seconds})
     yield Commit()
     return row is not None
@@ -107,7 +109,7 @@ def renew(worker_id: WorkerId, lease_seconds: float, sql: Statements) -> Plan[bo
 
 def end(worker_id: WorkerId, sql: Statements) -> Plan[None]:
     """Give up a lease at once."""
-    yield _begin(sql)
+    yield bookkeeping(sql)
     yield One(sql.end_worker, {"worker_id": worker_id})
     yield Commit()
 
@@ -115,7 +117,7 @@ def end(worker_id: WorkerId, sql: Statements) -> Plan[None]:
 def claim(wanted: Sequence[Wanted], worker_id: WorkerId, sql: Statements) -> Plan[tuple[Claim, ...]]:
     """
     Claim due events, oldest due first; each token one above the event's last, each attempt counted and
-    committed (P-COUNT).
+    committed (P-COUNT). Endpoints that are paused or limited are passed by; see ``protocol/limits.py``.
 
     Returns:
         At most the sum of the limits, in (endpoint, available_at, id) order.
@@ -126,15 +128,37 @@ def claim(wanted: Sequence[Wanted], worker_id: WorkerId, sql: Statements) -> Pla
 
     Concurrency: Any number of workers; rows that another holds are skipped, not waited for.
     """
+    _, rows = yield Together((bookkeeping(sql), claiming(wanted, worker_id, sql)))
+    return (yield from committed(rows, worker_id))
+
+
+def claiming(wanted: Sequence[Wanted], worker_id: WorkerId, sql: Statements, *, limited: bool = False) -> All:
+    """
+    Give the step that claims *wanted* in the open transaction.
+
+    Args:
+        limited: Whether these are endpoints with a limit that this transaction has locked, and keeps to; else those
+            that have one are passed by.
+    """
     params = {
         "endpoints": [each.endpoint for each in wanted],
         "limits": [each.limit for each in wanted],
         "hold_seconds": [each.hold_seconds for each in wanted],
         "due_since": [each.due_since or 0 for each in wanted],
+        "solitary": [each.solitary for each in wanted],
         "worker_id": worker_id,
+        "limited": limited,
     }
-    rows: list[Row]
-    _, rows = yield Together((_begin(sql), All(sql.claim_events, params)))
+    return All(sql.claim_events, params)
+
+
+def committed(rows: Sequence[Row], worker_id: WorkerId) -> Plan[tuple[Claim, ...]]:
+    """
+    Commit what ``claiming`` has claimed, and give it.
+
+    Raises:
+        ClaimsUnknownError: Events may be claimed; they come back when *worker_id* is ended.
+    """
     if not rows:
         yield Rollback()
         return ()
@@ -155,7 +179,7 @@ def reap(crashes_max: int, sql: Statements, *, blaming: bool = True) -> Plan[tup
 
     Promises: P-FENCE, P-COUNT, P-CLOCK, P-KEEP.
     """
-    yield _begin(sql)
+    yield bookkeeping(sql)
     rows: list[Row] = yield All(
         sql.return_expired, {"crashes_max": crashes_max, "limit": REAP_LIMIT, "blaming": blaming}
     )
@@ -166,26 +190,33 @@ def reap(crashes_max: int, sql: Statements, *, blaming: bool = True) -> Plan[tup
     )
 
 
-def pause(endpoint: str, by: str, schema: str) -> Plan[None]:
-    """Stop claiming the events of *endpoint*, in every worker; receiving goes on."""
+def pause(endpoint: str, by: str, schema: str, *, reason: str = "") -> Plan[bool]:
+    """
+    Stop claiming the events of *endpoint*, in every worker; receiving goes on. Who did it, and why, is kept.
+
+    Returns:
+        False where it was paused already, and still is.
+    """
     sql = Statements.of(schema)
-    yield _begin(sql)
-    yield One(sql.pause_endpoint, {"name": endpoint, "by": by})
+    yield bookkeeping(sql)
+    row = yield One(sql.pause_endpoint, {"name": endpoint, "by": by, "reason": reason})
     yield Commit()
+    return row is not None
 
 
-def resume(endpoint: str, schema: str) -> Plan[bool]:
-    """Claim the events of *endpoint* again; False where it was not paused."""
+def resume(endpoint: str, by: str, schema: str, *, reason: str = "") -> Plan[bool]:
+    """Claim the events of *endpoint* again; False where it was not paused. Who did it, and why, is kept."""
     sql = Statements.of(schema)
-    yield _begin(sql)
-    row = yield One(sql.resume_endpoint, {"name": endpoint})
+    yield bookkeeping(sql)
+    row = yield One(sql.resume_endpoint, {"name": endpoint, "by": by, "reason": reason})
+    yield One(sql.forget_endpoint, {"name": endpoint})
     yield Commit()
     return row is not None
 
 
 def look(sql: Statements) -> Plan[None]:
     """See whether the database serves us at all."""
-    yield _begin(sql)
+    yield bookkeeping(sql)
     yield Rollback()
 
 
@@ -202,7 +233,15 @@ def make_partitions(sql: Statements) -> Plan[None]:
 
 def notify(channel: str, sql: Statements) -> Plan[None]:
     """Wake idle workers; a hint in a transaction of its own."""
-    yield Together((_begin(sql), One(sql.notify, {"channel": channel}), Commit()))
+    yield Together((bookkeeping(sql), One(sql.notify, {"channel": channel}), Commit()))
+
+
+def is_worked(sql: Statements, *, besides: str) -> Plan[bool]:
+    """Say whether a worker runs in any process but the one called *besides*."""
+    yield bookkeeping(sql)
+    row: Row = yield One(sql.worker_lives, {"besides": besides})
+    yield Rollback()
+    return bool(row[0])
 
 
 def which_database(sql: Statements) -> Plan[Row]:
@@ -212,7 +251,8 @@ def which_database(sql: Statements) -> Plan[Row]:
     return row
 
 
-def _begin(sql: Statements) -> Begin:
+def bookkeeping(sql: Statements) -> Begin:
+    """Open one of our own short transactions, none of which waits for a handler."""
     return Begin(
         sql.begin,
         {"handler_ms": _BOOKKEEPING_SECONDS * 1000, "wait_ms": _WAIT_MS},

@@ -12,7 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from webhook_inbox.errors import SchemaVersionError, StoreUnavailableError
+from webhook_inbox.errors import (
+    MIGRATE_INBOX,
+    KeyBusyError,
+    MigrationError,
+    SchemaVersionError,
+    StatementError,
+    StoreUnavailableError,
+)
 from webhook_inbox.protocol.steps import All, Begin, Commit, One, Plan, Rollback, Script
 from webhook_inbox.sql.migrations import PARTITION_DAYS_AHEAD, Migration, bootstrap, migrations
 from webhook_inbox.sql.statements import Statements
@@ -50,12 +57,34 @@ class SchemaStatus:
         return max(0, self.known - self.applied)
 
 
-def migrate(schema: str, *, lock_wait_seconds: float = LOCK_WAIT_SECONDS) -> Plan[tuple[str, ...]]:
+class Progress:
+    """
+    Know how far a migration has come.
+
+    Attributes:
+        step: What is under way, in words.
+    """
+
+    step = "migrating"
+
+    def began(self, name: str) -> None:
+        """Hear that *name*, ``NNNN_name``, is under way."""
+        self.step = f"migration {name}"
+
+    def applied(self, name: str) -> None:  # noqa: ARG002 - for those who tell of it
+        """Hear that the server has confirmed the commit of *name*."""
+        self.step = "migrating"
+
+
+def migrate(
+    schema: str, *, lock_wait_seconds: float = LOCK_WAIT_SECONDS, progress: Progress | None = None
+) -> Plan[tuple[str, ...]]:
     """
     Apply every pending migration of *schema*, oldest first, then make body partitions ahead.
 
     Args:
         lock_wait_seconds: How long to wait for a lock that others hold: a rival migrator's, or one on a table.
+        progress: Told of each step.
 
     Returns:
         ``NNNN_name`` of each migration that this run applied.
@@ -65,13 +94,15 @@ def migrate(schema: str, *, lock_wait_seconds: float = LOCK_WAIT_SECONDS) -> Pla
 
     Concurrency: Any number of migrators; safe to kill at any step.
     """
+    progress = progress or Progress()
     sql = Statements.of(schema)
     lock = Begin(sql.migration_lock, {"schema": schema, "lock_ms": round(lock_wait_seconds * 1000)})
     done: list[str] = []
     while True:
-        applied = yield from _apply_next(schema, sql, lock)
+        applied = yield from _apply_next(schema, sql, lock, progress)
         if applied is None:
             break
+        progress.applied(applied)
         done.append(applied)
     yield lock
     yield One(sql.make_partitions, {"days_ahead": PARTITION_DAYS_AHEAD})
@@ -79,7 +110,33 @@ def migrate(schema: str, *, lock_wait_seconds: float = LOCK_WAIT_SECONDS) -> Pla
     return tuple(done)
 
 
-def _apply_next(schema: str, sql: Statements, lock: Begin) -> Plan[str | None]:
+def bring_up(
+    schema: str, *, lock_wait_seconds: float = LOCK_WAIT_SECONDS, progress: Progress | None = None
+) -> Plan[SchemaStatus]:
+    """
+    Migrate *schema*, but leave one alone that is newer than this release can serve; give how it stands then.
+
+    Raises:
+        MigrationError: A step did not apply; says which and why. Those before it are applied.
+        SchemaVersionError: It is too new.
+    """
+    progress = progress or Progress()
+    status = yield from schema_status(schema)
+    if status.applied > status.known:
+        yield from check_schema(schema)
+    try:
+        yield from migrate(schema, lock_wait_seconds=lock_wait_seconds, progress=progress)
+    except KeyBusyError as error:
+        raise MigrationError(
+            f"{progress.step}: a lock did not come free within {lock_wait_seconds:g} s; nothing of this step is "
+            "applied. Another migrator is at work, or a long transaction holds a table: see pg_stat_activity"
+        ) from error
+    except StatementError as error:
+        raise MigrationError(f"{progress.step}: {error}; nothing of this step is applied") from error
+    return (yield from schema_status(schema))
+
+
+def _apply_next(schema: str, sql: Statements, lock: Begin, progress: Progress) -> Plan[str | None]:
     yield lock
     applied = yield from _applied(schema, sql)
     if not applied:
@@ -89,6 +146,7 @@ def _apply_next(schema: str, sql: Statements, lock: Begin) -> Plan[str | None]:
         yield Rollback()
         return None
     name = f"{step.version:04}_{step.name}"
+    progress.began(name)
     yield Script(name, step.text)
     yield One(
         sql.record_migration, {"version": step.version, "name": step.name, "serves_from": step.serves_from}
@@ -126,7 +184,12 @@ def schema_status(schema: str) -> Plan[SchemaStatus]:
 
 def migrate_command(schema: str) -> str:
     """Give what brings *schema* up, as it is typed into a shell."""
-    return "webhook-inbox migrate" + ("" if schema == DEFAULT_SCHEMA else f" --schema {shlex.quote(schema)}")
+    return "webhook-inbox migrate" + schema_option(schema)
+
+
+def schema_option(schema: str) -> str:
+    """Give the option that names *schema*, as it is typed into a shell; empty where none is needed."""
+    return "" if schema == DEFAULT_SCHEMA else f" --schema {shlex.quote(schema)}"
 
 
 def check_schema(schema: str) -> Plan[None]:
@@ -146,7 +209,7 @@ def check_schema(schema: str) -> Plan[None]:
         )
     found = f"at version {status.applied}" if status.applied else "not there"
     raise SchemaVersionError(
-        f"schema {schema!r} is {found}, this release needs version {status.known}: run `{migrate_command(schema)}`"
+        f"schema {schema!r} is {found}, this release needs version {status.known}", migrate=MIGRATE_INBOX
     )
 
 

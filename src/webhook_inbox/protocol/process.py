@@ -30,10 +30,12 @@ from webhook_inbox.errors import (
     KeyBusyError,
     TransactionEndedError,
 )
+from webhook_inbox.model.arrival import kept_reason
 from webhook_inbox.model.claim import Claim, Retry
 from webhook_inbox.model.failure import Failure, describe
 from webhook_inbox.model.states import State
 from webhook_inbox.model.steering import GiveUp, NotYet, Steering
+from webhook_inbox.protocol.bounds import handling, lock_ms
 from webhook_inbox.protocol.handlers import Handler
 from webhook_inbox.protocol.steps import (
     All,
@@ -59,7 +61,9 @@ BATCH_SECONDS_MAX = 1.0
 # ... and waits no longer than this for a lock that somebody else has, whose own batch may wait for one of ours: the
 # event that asked for it is run by itself. Far below deadlock_timeout, which else would pass before either goes on.
 BATCH_WAIT_SECONDS = 0.05
-_LOCK_NOT_AVAILABLE = "55P03"
+# What its mates may have brought upon an event, and does not meet it by itself: a lock that is not to be had soon, a
+# temporary table, a cursor or another object of theirs that lives until the end of the transaction.
+_OF_MATES = frozenset({"55P03", "42P07", "42710", "42P03"})
 
 
 class RunOutcome(StrEnum):
@@ -96,16 +100,15 @@ class Processing:
 
     @property
     def wait_ms(self) -> int:
-        """Give the lock timeout; 0 would mean "wait for ever"."""
-        return max(1, round(self.wait_seconds * 1000))
+        """Give the lock timeout."""
+        return lock_ms(self.wait_seconds)
 
     @property
     def begin(self) -> Begin:
         """Give the step that opens a transaction under these limits."""
-        # The server's limit comes a second after ours, which can say better what happened.
-        limit = self.handler_seconds_max + 1
-        params = {"handler_ms": round(limit * 1000), "wait_ms": self.wait_ms}
-        return Begin(self.sql.begin, params, seconds_max=limit)
+        return handling(
+            self.sql, handler_seconds_max=self.handler_seconds_max, wait_seconds=self.wait_seconds
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,9 +197,12 @@ def process_set(handler: Handler, claims: Sequence[Claim], to: Processing) -> Pl
 
     Promises: P-FENCE, P-ONCE.
     """
-    transactions = yield from _take_all(claims, replace(to, wait_seconds=BATCH_WAIT_SECONDS))
+    to = replace(to, wait_seconds=min(to.wait_seconds, BATCH_WAIT_SECONDS))
+    transactions = yield from _take_all(claims, to)
     held = [claim for claim in claims if claim.id in transactions]
     if held:
+        if turns := [turn for claim in held for turn in _turn(claim, to)]:
+            yield Together(tuple(turns))
         events = {claim.event.key: (claim.event, claim.id) for claim in held}
         work = HandlerWork(handler, ([claim.event for claim in held],), events, to.sql)
         steering = yield Run(handler.name, work, to.handler_seconds_max)
@@ -325,7 +331,7 @@ def _process_within(
     except (TransactionEndedError, HandlerTimeoutError):
         raise  # the transaction, or its session, may be gone: each of the batch gets one of its own
     except HandlerError as error:
-        met = RunOutcome.NOT_RUN if describe(error).sqlstate == _LOCK_NOT_AVAILABLE else error
+        met = RunOutcome.NOT_RUN if describe(error).sqlstate in _OF_MATES else error
     yield RollbackTo()
     return met, ()
 
@@ -357,7 +363,7 @@ def settle_steered(
 ) -> Plan[RunOutcome]:
     """Record a handler's verdict without its writes, in a transaction of its own and under the token once more."""
     state = State.DEAD if isinstance(steering, GiveUp) else State.IGNORED
-    settle = _settle(work.claim, state, steering.reason, to)
+    settle = _settle(work.claim, state, kept_reason(steering.reason), to)
     if (yield Together((to.begin, settle)))[-1] is None:
         yield Rollback()
         return RunOutcome.LEASE_LOST

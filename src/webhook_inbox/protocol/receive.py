@@ -9,7 +9,7 @@ Receive one delivery: from bytes that nobody believes to an answer that is true.
 from __future__ import annotations
 
 import json
-from collections.abc import Sized
+from collections.abc import Sequence, Sized
 from typing import assert_never
 
 from webhook_inbox.errors import InboxError
@@ -17,12 +17,13 @@ from webhook_inbox.model.delivery import Delivery
 from webhook_inbox.model.event import EventKey
 from webhook_inbox.model.receipt import EventResult, Receipt
 from webhook_inbox.model.secret import Secret
+from webhook_inbox.model.states import Origin
 from webhook_inbox.protocol import answers
 from webhook_inbox.protocol.deferred import record_hybrid, record_queued
 from webhook_inbox.protocol.endpoint import EndpointPlan
 from webhook_inbox.protocol.flow import Ask, Flow, Transact
 from webhook_inbox.protocol.inline import record_inline
-from webhook_inbox.protocol.items import dropped, item_of
+from webhook_inbox.protocol.items import dropped, items_of
 from webhook_inbox.protocol.migrate import check_schema
 from webhook_inbox.protocol.receiving import Receiving, report
 from webhook_inbox.protocol.recording import Item, Recording
@@ -61,9 +62,7 @@ def _receive(endpoint: EndpointPlan, delivery: Delivery, inbox: Receiving) -> Fl
     matching = [secret for secret in secrets if secret.label == verdict.label]
     if answer := endpoint.source.answer(delivery, matching):
         return _handshake(endpoint, answer)
-    items = [
-        item_of(endpoint, delivery, reading, verdict.label) for reading in endpoint.source.identify(delivery)
-    ]
+    items = items_of(endpoint, delivery, verdict.label)
     if refusal := _refused_type(endpoint, items):
         return refusal
     results = dropped(endpoint, items)
@@ -74,6 +73,23 @@ def _receive(endpoint: EndpointPlan, delivery: Delivery, inbox: Receiving) -> Fl
             return recorded
         results |= dict(zip(kept, recorded, strict=True))
     return answers.accepted([results[position] for position in range(len(items))])
+
+
+def receive_copies(
+    endpoint: EndpointPlan, copies: Sequence[Delivery], inbox: Receiving
+) -> Flow[tuple[EventResult, ...] | Receipt]:
+    """
+    Take in what the provider's own list holds: it was asked for, so there is no signature to check (P-FIND).
+
+    Behind that it is the same door: whichever of a copy and a delivery comes second is the duplicate.
+
+    Returns:
+        One result per event; or the receipt that a sender would have got, where nothing is stored.
+
+    Promises: P-FIND, P-DUP, P-ONCE, P-QUIET.
+    """
+    items = [item for copy in copies for item in items_of(endpoint, copy, "", origin=Origin.RECONCILE)]
+    return (yield from _record(endpoint, items, inbox))
 
 
 def _handshake(endpoint: EndpointPlan, answer: Answer) -> Receipt:
@@ -121,7 +137,7 @@ def _secrets(endpoint: EndpointPlan, delivery: Delivery) -> Flow[tuple[Secret, .
     given = endpoint.given_secrets()
     if not callable(given):
         return given
-    answer = yield Ask(given, delivery)
+    answer = yield Ask(given, delivery, endpoint.settings.handler_seconds_max)
     if answer is None or (isinstance(answer, Sized) and not isinstance(answer, str) and not len(answer)):
         return ()  # whoever names a tenant that does not exist is a stranger, and no reason for a 5xx (P-CALM)
     return endpoint.checked_secrets(answer)
@@ -129,7 +145,7 @@ def _secrets(endpoint: EndpointPlan, delivery: Delivery) -> Flow[tuple[Secret, .
 
 def _refused_type(endpoint: EndpointPlan, items: list[Item]) -> Receipt | None:
     """An older release must not swallow a type that the newer one knows: nothing of the body is stored."""
-    unhandled = [item.arrival.event_type for item in items if item.unhandled]
+    unhandled = [item.arrival.event_type for item in items if item.arrival.unhandled]
     if endpoint.unhandled != "refuse" or not unhandled:
         return None
     events.TYPE_REFUSED.log(endpoint.name, json.dumps(unhandled[0]))

@@ -44,6 +44,10 @@ class LeaseHolder(Protocol):
         """
         ...
 
+    def distrust(self, worker_id: WorkerId) -> None:
+        """Hold *worker_id* no longer, and end it soon: nobody knows all that it has claimed."""
+        ...
+
     def give_back_later(self, claim: Claim, to: Processing) -> None:
         """Give *claim*, whose run ended without a verdict, back as soon as the database lets us."""
         ...
@@ -71,19 +75,19 @@ class Receiving:
 
 def report(endpoint: EndpointPlan, keys: tuple[EventKey, ...], error: InboxError, inbox: Receiving) -> None:
     """Log what went wrong, once, without what the exception says, and tell the user's hook (P-QUIET)."""
-    where = where_of(endpoint, keys)
+    where, facts = where_of(endpoint, keys), facts_of(endpoint, keys)
     match error:
         case HandlerNotYetError():
-            events.NOT_YET.log(where, error.retry_in_seconds)
+            events.NOT_YET.log(where, error.retry_in_seconds, **facts)
             return
         case KeyBusyError():
-            events.EVENT_IN_FLIGHT.log(where, endpoint.settings.duplicate_wait_seconds)
+            events.EVENT_IN_FLIGHT.log(where, endpoint.settings.duplicate_wait_seconds, **facts)
             return
         case HandlerError() if error.__cause__ is not None:
             failure = describe(error)
-            events.HANDLER_FAILED.log(where, error.code, failure, "\n  ".join(failure.frames))
+            events.HANDLER_FAILED.log(where, error.code, failure, "\n  ".join(failure.frames), **facts)
         case _:
-            events.DELIVERY_FAILED.log(where, error.code, error)
+            events.DELIVERY_FAILED.log(where, error.code, error, **facts)
     inbox.running.report(endpoint.name, error.__cause__ or error)
 
 
@@ -93,3 +97,8 @@ def where_of(endpoint: EndpointPlan, keys: Sequence[EventKey]) -> str:
         return f"endpoint {endpoint.name}"
     shown = json.dumps(keys[0].event_id) if len(keys) == 1 else f"one of {len(keys)}"
     return f"endpoint {endpoint.name}, event {shown}"
+
+
+def facts_of(endpoint: EndpointPlan, keys: Sequence[EventKey]) -> dict[str, str]:
+    """Give what ``where_of`` says as attributes of a record; no event where there are several."""
+    return {"endpoint": endpoint.name} | ({"event_id": keys[0].event_id} if len(keys) == 1 else {})

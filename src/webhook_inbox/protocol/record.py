@@ -31,7 +31,7 @@ from webhook_inbox.errors import (
     StoreError,
     TransactionEndedError,
 )
-from webhook_inbox.model.arrival import REASON_CHARS_MAX, Arrival, storable
+from webhook_inbox.model.arrival import Arrival, kept_reason
 from webhook_inbox.model.failure import describe
 from webhook_inbox.model.instants import instant
 from webhook_inbox.model.receipt import EventResult
@@ -182,9 +182,10 @@ def duplicate_of(arrival: Arrival, to: Recording) -> Plan[EventResult]:
     first = yield One(to.sql.find_event, arrival.key.columns)
     if first is None:  # deleted between the two statements: the next redelivery starts afresh
         raise KeyBusyError("the first copy of the event vanished while it was looked at")
-    inbox_id, state, received_at, digest, origin = first
+    inbox_id, state, received_at, digest, origin, *_ = first
     same = bytes(digest) == arrival.digest
-    if not same and not arrival.signed_id and arrival.origin == origin == Origin.DELIVERY:
+    conflicting = not same and not arrival.signed_id and arrival.origin == origin == Origin.DELIVERY
+    if conflicting:
         yield to.conflict(arrival, inbox_id=inbox_id)
     return EventResult(
         outcome=Outcome.DUPLICATE,
@@ -192,6 +193,7 @@ def duplicate_of(arrival: Arrival, to: Recording) -> Plan[EventResult]:
         state=State(state),
         first_received_at=instant(received_at),
         reason="" if same else "another body came under this id before",
+        conflicting=conflicting,
     )
 
 
@@ -244,5 +246,4 @@ def settled_by(arrival: Arrival, verdict: Steering | HandlerError | StatementErr
 
 
 def _as(arrival: Arrival, state: State, reason: object, *, attempts: int) -> Arrival:
-    kept = storable(str(reason))[:REASON_CHARS_MAX]
-    return replace(arrival, settled=state, reason=kept, attempts=attempts)
+    return replace(arrival, settled=state, reason=kept_reason(reason), attempts=attempts)

@@ -8,6 +8,7 @@ from typing import Any
 from webhook_inbox.model.arrival import Arrival
 from webhook_inbox.model.receipt import EventResult
 from webhook_inbox.model.states import Outcome, State
+from webhook_inbox.protocol.bounds import handling, lock_ms
 from webhook_inbox.protocol.handlers import Handler
 from webhook_inbox.protocol.steps import Begin, One
 from webhook_inbox.sql.statements import Statements
@@ -30,12 +31,10 @@ class Item:
 
     Attributes:
         prepared: What each handler's prepare stage gave, None where it has none.
-        unhandled: Whether it is settled only because this release has no handler for its type.
     """
 
     arrival: Arrival
     handlers: tuple[Handler, ...] = ()
-    unhandled: bool = False
     prepared: tuple[Any, ...] = ()
 
 
@@ -57,10 +56,9 @@ class Recording:
     @property
     def begin(self) -> Begin:
         """Give the step that opens a transaction under these limits."""
-        # The server's limit comes a second after ours, which can say better what happened.
-        limit = self.handler_seconds_max + 1
-        params = {"handler_ms": round(limit * 1000), "wait_ms": self.wait_ms}
-        return Begin(self.sql.begin, params, seconds_max=limit)
+        return handling(
+            self.sql, handler_seconds_max=self.handler_seconds_max, wait_seconds=self.wait_seconds
+        )
 
     def record(self, arrival: Arrival, *, effect: bool) -> One:
         """Give the step that records *arrival*; *effect*: marked processed, as its handlers run in this transaction."""
@@ -68,8 +66,8 @@ class Recording:
 
     @property
     def wait_ms(self) -> int:
-        """Give the lock timeout; 0 would mean "wait for ever"."""
-        return max(1, round(self.wait_seconds * 1000))
+        """Give the lock timeout."""
+        return lock_ms(self.wait_seconds)
 
     def conflict(self, arrival: Arrival, *, inbox_id: int) -> One:
         """Give the step that keeps *arrival* as evidence of another body under a known id."""
@@ -106,9 +104,17 @@ def recorded_result(arrival: Arrival) -> EventResult:
     """Say what became of an event that this run has recorded."""
     if arrival.settled is None:
         return EventResult(outcome=Outcome.PROCESSED, event_id=arrival.key.event_id, state=State.PROCESSED)
-    outcome = outcome_of(arrival.settled)
+    return settled_result(arrival, arrival.settled)
+
+
+def settled_result(arrival: Arrival, state: State | None) -> EventResult:
+    """Say that an event is left in *state*, and why; ignored where it is not recorded at all."""
     return EventResult(
-        outcome=outcome, event_id=arrival.key.event_id, state=arrival.settled, reason=arrival.reason
+        outcome=Outcome.IGNORED if state is None else outcome_of(state),
+        event_id=arrival.key.event_id,
+        state=state,
+        reason=arrival.reason,
+        unhandled_type=arrival.event_type if arrival.unhandled else "",
     )
 
 

@@ -13,7 +13,6 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from webhook_inbox.errors import (
     HandlerError,
@@ -23,14 +22,14 @@ from webhook_inbox.errors import (
     StoreError,
     StoreUnavailableError,
 )
-from webhook_inbox.model.arrival import REASON_CHARS_MAX, storable
+from webhook_inbox.model.arrival import kept_reason
 from webhook_inbox.model.claim import Claim, Retry
 from webhook_inbox.model.failure import describe
 from webhook_inbox.model.receipt import EventResult
 from webhook_inbox.model.states import Outcome, State
-from webhook_inbox.model.steering import GiveUp, Ignore, NotYet
+from webhook_inbox.model.steering import GiveUp, Ignore, NotYet, Steering
 from webhook_inbox.protocol.endpoint import EndpointPlan
-from webhook_inbox.protocol.flow import Flow, Prepare, Transact, transact
+from webhook_inbox.protocol.flow import Flow, Transact, prepare, transact
 from webhook_inbox.protocol.handlers import Handler, Kind
 from webhook_inbox.protocol.process import (
     Processing,
@@ -46,9 +45,11 @@ from webhook_inbox.protocol.work import not_yet
 from webhook_inbox.sql.statements import Statements
 from webhook_inbox.telemetry import events
 
-_SECONDS_AN_HOUR = 3600.0
 _BUSY_RETRY_SECONDS = 1.0
 _NEWER_RELEASE_SECONDS = 30.0
+_SHORTAGE_SECONDS = 30.0
+# Insufficient resources: disk, memory, connections. Source: PostgreSQL manual, "PostgreSQL Error Codes".
+_SHORTAGE_CLASS = "53"
 _GIVEN_UP = "its handler gave it up; last_error has the reason"
 
 
@@ -72,16 +73,11 @@ class Running:
     def processing(self, endpoint: EndpointPlan) -> Processing:
         """Give what the process plans of *endpoint* need."""
         settings = endpoint.settings
-        retry = Retry(
-            backoff_seconds_max=settings.backoff_seconds_max,
-            retry_seconds_max=settings.retry_hours * _SECONDS_AN_HOUR,
-            attempts_max=settings.attempts_max,
-        )
         return Processing(
             sql=self.sql,
             wait_seconds=settings.duplicate_wait_seconds,
             handler_seconds_max=settings.handler_seconds_max,
-            retry=retry,
+            retry=Retry.of(settings),
             worker=self.worker,
             keep_body=endpoint.keep == "body",
         )
@@ -121,7 +117,7 @@ def run_claim(endpoint: EndpointPlan, claim: Claim, running: Running) -> Flow[Ru
             raise not_yet(work)
         if isinstance(work, Ignore | GiveUp):
             steering = work
-            reason = storable(str(work.reason))[:REASON_CHARS_MAX]
+            reason = kept_reason(work.reason)
             outcome = yield from transact(lambda: settle_steered(Work(claim, ()), steering, (), to), None)
         else:
             outcome = yield from transact(lambda: process(work, to), _kind(work.handlers))
@@ -202,25 +198,15 @@ def _one_by_one(
     return tuple(outcomes)
 
 
-def _prepared(endpoint: EndpointPlan, claim: Claim) -> Flow[Work | NotYet | Ignore | GiveUp]:
+def _prepared(endpoint: EndpointPlan, claim: Claim) -> Flow[Work | Steering]:
     handlers = endpoint.handlers.matching(claim.event.type)
     if not handlers and endpoint.unhandled == "refuse":
         # Recorded by a newer release, which has a handler for it: this one must not swallow it.
         return NotYet(
             f"no handler for {claim.event.type} in this release", retry_in_seconds=_NEWER_RELEASE_SECONDS
         )
-    prepared: list[Any] = []
-    for handler in handlers:
-        if handler.prepare is None:
-            prepared.append(None)
-            continue
-        answer = yield Prepare(
-            handler.name, handler.prepare, claim.event, endpoint.settings.handler_seconds_max
-        )
-        if isinstance(answer, NotYet | Ignore | GiveUp):
-            return answer
-        prepared.append(answer)
-    return Work(claim, handlers, tuple(prepared))
+    prepared = yield from prepare(handlers, claim.event, endpoint.settings.handler_seconds_max)
+    return Work(claim, handlers, prepared) if isinstance(prepared, tuple) else prepared
 
 
 def fail_claim(
@@ -245,19 +231,16 @@ def fail_claim(
     )
     if free is None:
         became = f"{outcome} in {again:.1f} s" if outcome is RunOutcome.RETRYING else outcome
-        where = f"endpoint {endpoint.name}, event {json.dumps(claim.event.id)}, attempt {claim.event.attempt}"
-        events.RUN_FAILED.log(where, error.code, failure, became, "\n  ".join(failure.frames))
+        event = claim.event
+        about = (endpoint.name, json.dumps(event.id), event.attempt)
+        events.RUN_FAILED.log(*about, error.code, failure, became, "\n  ".join(failure.frames))
         running.report(endpoint.name, error.__cause__ or error)
     return _told(endpoint, claim, outcome, running, shown)
 
 
 def _shown(error: InboxError) -> str:
     """Give what is kept with the event: a handler's own reason to wait, else what may be shown of the exception."""
-    return (
-        storable(str(error))[:REASON_CHARS_MAX]
-        if isinstance(error, HandlerNotYetError)
-        else str(describe(error))
-    )
+    return kept_reason(error) if isinstance(error, HandlerNotYetError) else str(describe(error))
 
 
 def _free_retry_seconds(error: InboxError) -> float | None:
@@ -267,6 +250,10 @@ def _free_retry_seconds(error: InboxError) -> float | None:
             return error.retry_in_seconds
         case KeyBusyError():
             return _BUSY_RETRY_SECONDS  # somebody else holds the row, or runs an event of the same order key
+        case StoreUnavailableError() if (error.sqlstate or "").startswith(_SHORTAGE_CLASS):
+            return (
+                _SHORTAGE_SECONDS  # a full disk still serves whoever only reads: no proof against the event
+            )
         case _:
             return None
 
@@ -281,8 +268,7 @@ def _told(
         case RunOutcome.DEAD:
             told_dead(name, event.id, reason, running)
         case RunOutcome.PROCESSED | RunOutcome.IGNORED:
-            facts = {"endpoint": name, "event_id": event.id, "outcome": outcome}
-            events.EVENT_RUN.log(name, json.dumps(event.id), outcome, event.attempt, **facts)
+            events.EVENT_RUN.log(name, json.dumps(event.id), outcome, event.attempt)
         case _:
             pass
     return outcome

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections import Counter
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
-from uuid import UUID, uuid5
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from uuid import UUID
 
-from webhook_inbox.errors import HandlerFailedError
-from webhook_inbox.model.arrival import storable
+from webhook_inbox.errors import ArgumentError, HandlerFailedError
 from webhook_inbox.model.event import Event, EventKey
+from webhook_inbox.protocol.outbox import (
+    AsyncConnection,
+    SyncConnection,
+    caused_id,
+    checked_text,
+    json_text,
+    message_params,
+    travelling,
+)
 from webhook_inbox.protocol.steps import Session
 from webhook_inbox.sql.statements import Statements
 
@@ -26,17 +32,6 @@ if TYPE_CHECKING:
     from sqlalchemy.orm import Session as SqlAlchemySession
 
 Connection_co = TypeVar("Connection_co", covariant=True)
-# A NUL as json.dumps writes it; an escaped backslash before "u0000" is ordinary text.
-_NUL_ESCAPE = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
-_MESSAGE_NAMESPACE = UUID("6f1c2b0e-5c5b-4d0e-9a53-3d2f8a1f7c11")
-
-
-class _SyncConnection(Protocol):
-    def close(self) -> None: ...
-
-
-class _AsyncConnection(Protocol):
-    async def close(self) -> None: ...
 
 
 class _UsersSession:
@@ -118,22 +113,28 @@ class Tx(Generic[Connection_co]):
 
     @overload
     def emit(
-        self: Tx[_SyncConnection],
+        self: Tx[SyncConnection],
         event_type: str,
         payload: object,
         *,
         aggregate_type: str = ...,
         aggregate_id: object = ...,
+        to: str = ...,
+        key: str | None = ...,
+        headers: Mapping[str, str] | None = ...,
         event: Event | None = ...,
     ) -> UUID: ...
     @overload
     def emit(
-        self: Tx[_AsyncConnection],
+        self: Tx[AsyncConnection],
         event_type: str,
         payload: object,
         *,
         aggregate_type: str = ...,
         aggregate_id: object = ...,
+        to: str = ...,
+        key: str | None = ...,
+        headers: Mapping[str, str] | None = ...,
         event: Event | None = ...,
     ) -> Awaitable[UUID]: ...
     def emit(
@@ -143,6 +144,9 @@ class Tx(Generic[Connection_co]):
         *,
         aggregate_type: str = "",
         aggregate_id: object = "",
+        to: str = "",
+        key: str | None = None,
+        headers: Mapping[str, str] | None = None,
         event: Event | None = None,
     ) -> Any:
         """
@@ -153,34 +157,40 @@ class Tx(Generic[Connection_co]):
             payload: Anything JSON can say; no NaN, no NUL, no lone surrogates.
             aggregate_type: What kind of thing the message is about.
             aggregate_id: Which one; stored as text.
+            to: The one destination that it is for; wherever its type is routed to, where it is not given.
+            key: Names the message within the event and the handler, in place of its position: for handlers whose
+                messages may come in another order the next time.
+            headers: What shall travel along, beside the trace and the correlation id of the event; lower-case names.
             event: In a set-based handler, which of its events causes the message.
 
         Returns:
-            The message id: made from the event, the handler and the position, so that a re-run makes the same
-            one. To be awaited in an ``async def`` handler.
+            The message id: made from the event, the handler and the position, or the key, so that a re-run makes the
+            same one; nothing is added then. To be awaited in an ``async def`` handler.
 
         Raises:
-            ValueError: The payload cannot be stored as JSON, one of the texts not at all, or a set-based handler did
-                not say which event it means.
+            ArgumentError: The event type is empty, the payload cannot be stored as JSON, one of the texts or headers
+                not at all, or a set-based handler did not say which event it means.
             HandlerFailedError: The handler has already returned.
         """
         self._check_open()
         about, inbox_id = self._about(event)
-        message_id = self._message_id(about.key)
-        params = {
-            "id": message_id,
-            "aggregate_type": _text(aggregate_type, what="tx.emit: the aggregate type"),
-            "aggregate_id": _text(str(aggregate_id), what="tx.emit: the aggregate id"),
-            "event_type": _text(event_type, what="tx.emit: the event type"),
-            "payload": json_text(payload, what="tx.emit: the payload"),
-            "inbox_id": inbox_id,
-        }
+        params = message_params(
+            self._message_id(about, key),
+            event_type,
+            payload,
+            aggregate_type=aggregate_type,
+            aggregate_id=aggregate_id,
+            to=to,
+            headers=travelling(about) | dict(headers or {}),
+            inbox_id=inbox_id,
+            what="tx.emit",
+        )
         self._called += 1
-        return _first_column(self._session.execute(self._sql.insert_outbox, params))
+        return _then(params["id"], self._session.execute(self._sql.insert_outbox, params))
 
     @overload
     def review(
-        self: Tx[_SyncConnection],
+        self: Tx[SyncConnection],
         summary: str,
         *,
         details: Mapping[str, object] = ...,
@@ -188,7 +198,7 @@ class Tx(Generic[Connection_co]):
     ) -> int: ...
     @overload
     def review(
-        self: Tx[_AsyncConnection],
+        self: Tx[AsyncConnection],
         summary: str,
         *,
         details: Mapping[str, object] = ...,
@@ -210,13 +220,13 @@ class Tx(Generic[Connection_co]):
             The review's number. To be awaited in an ``async def`` handler.
 
         Raises:
-            ValueError: The details cannot be stored as JSON.
+            ArgumentError: The details cannot be stored as JSON.
             HandlerFailedError: The handler has already returned.
         """
         self._check_open()
         about, inbox_id = self._about(event)
         review = Review(
-            _text(summary, what="tx.review: the summary"),
+            checked_text(summary, what="tx.review: the summary"),
             json_text(details or {}, what="tx.review: the details"),
         )
         self._reviews.append(review)
@@ -227,11 +237,11 @@ class Tx(Generic[Connection_co]):
 
     @overload
     def stale(
-        self: Tx[_SyncConnection], key: str, version: float | Decimal, *, event: Event | None = ...
+        self: Tx[SyncConnection], key: str, version: float | Decimal, *, event: Event | None = ...
     ) -> bool: ...
     @overload
     def stale(
-        self: Tx[_AsyncConnection], key: str, version: float | Decimal, *, event: Event | None = ...
+        self: Tx[AsyncConnection], key: str, version: float | Decimal, *, event: Event | None = ...
     ) -> Awaitable[bool]: ...
     def stale(self, key: str, version: float | Decimal, *, event: Event | None = None) -> Any:
         """
@@ -252,11 +262,16 @@ class Tx(Generic[Connection_co]):
             HandlerFailedError: The handler has already returned.
         """
         self._check_open()
-        about, _ = self._about(event)
+        about, inbox_id = self._about(event)
         number = Decimal(version)
         if not number.is_finite():
-            raise ValueError("tx.stale: the version is no finite number")
-        params = {"endpoint": about.endpoint, "key": _text(key, what="tx.stale: the key"), "version": number}
+            raise ArgumentError("tx.stale: the version is no finite number")
+        params = {
+            "endpoint": about.endpoint,
+            "key": checked_text(key, what="tx.stale: the key"),
+            "version": number,
+            "inbox_id": inbox_id,
+        }
         self._called += 1
         return _is_none(self._session.execute(self._sql.version_applied, params))
 
@@ -292,20 +307,13 @@ class Tx(Generic[Connection_co]):
             return self._events[event.key]
         if event is None and len(self._events) == 1:
             return next(iter(self._events.values()))
-        raise ValueError(f"{self._handler} handles several events; say which one is meant: event=...")
+        raise ArgumentError(f"{self._handler} handles several events; say which one is meant: event=...")
 
-    def _message_id(self, key: EventKey) -> UUID:
-        self._emitted[key] += 1
-        parts = (
-            key.provider,
-            key.endpoint,
-            key.account,
-            key.environment,
-            key.event_id,
-            self._handler,
-            str(self._emitted[key]),
-        )
-        return uuid5(_MESSAGE_NAMESPACE, json.dumps(parts))
+    def _message_id(self, event: Event, key: str | None) -> UUID:
+        if key is not None:
+            return caused_id(event, self._handler, key)
+        self._emitted[event.key] += 1
+        return caused_id(event, self._handler, self._emitted[event.key])
 
 
 def review_params(review: Review, event: Event, inbox_id: int) -> dict[str, object]:
@@ -319,31 +327,13 @@ def review_params(review: Review, event: Event, inbox_id: int) -> dict[str, obje
     }
 
 
-def _text(value: object, *, what: str) -> str:
-    if not isinstance(value, str):
-        raise ValueError(f"{what} is a {type(value).__name__}, not a text")  # noqa: TRY004 - one error for all flaws
-    if value != storable(value):
-        raise ValueError(f"{what} holds a NUL or a lone surrogate, which PostgreSQL cannot store")
+def _then(value: object, given: Any) -> Any:  # noqa: ANN401 - a row or None, or an awaitable of one
+    return _awaited_then(value, given) if isinstance(given, Awaitable) else value
+
+
+async def _awaited_then(value: object, given: Awaitable[Any]) -> object:
+    await given
     return value
-
-
-def json_text(value: object, *, what: str) -> str:
-    """
-    Write *value* as JSON that jsonb accepts.
-
-    Raises:
-        ValueError: Says which rule it breaks; never shows the value (P-QUIET).
-    """
-    try:
-        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
-        text.encode()
-    except UnicodeEncodeError:
-        raise ValueError(f"{what} holds a lone surrogate, which PostgreSQL cannot store") from None
-    except (TypeError, ValueError, RecursionError) as error:
-        raise ValueError(f"{what} is not JSON: {type(error).__name__}") from None
-    if _NUL_ESCAPE.search(text):
-        raise ValueError(f"{what} holds a NUL character, which PostgreSQL cannot store")
-    return text
 
 
 def _first_column(given: Any) -> Any:  # noqa: ANN401 - a row, or an awaitable of one

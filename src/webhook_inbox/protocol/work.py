@@ -23,6 +23,7 @@ from webhook_inbox.protocol.handlers import Handler
 from webhook_inbox.protocol.steps import Commit, One, Plan, Run, Session, Step, Together
 from webhook_inbox.protocol.tx import Review, Tx
 from webhook_inbox.sql.statements import Statements
+from webhook_inbox.telemetry.spans import processing
 
 # What the seal meets where a handler has swallowed a database error, or is in another transaction by now.
 _LEFT_UNUSABLE = frozenset({"25P02", "WI001"})
@@ -81,7 +82,7 @@ class HandlerWork:
         events: Each event of it with its row.
     """
 
-    __slots__ = ("_arguments", "_handler", "_tx", "_tx_of")
+    __slots__ = ("_arguments", "_events", "_handler", "_tx", "_tx_of")
 
     def __init__(
         self,
@@ -92,7 +93,8 @@ class HandlerWork:
     ) -> None:
         self._handler = handler
         self._arguments = arguments
-        self._tx_of = partial(Tx[Any], events=events, handler=handler.name, sql=sql)
+        self._events = events
+        self._tx_of = partial(Tx, events=events, handler=handler.name, sql=sql)
         self._tx: Tx[Any] | None = None
 
     @property
@@ -105,23 +107,25 @@ class HandlerWork:
         tx = self._tx = self._tx_of(session)
         if self._handler.kind == "async":
             return self._awaited(tx)
-        try:
-            returned = self._handler.function(tx, *self._arguments)
-        finally:
-            tx.seal()
-        self._check(returned)
-        tx.check_awaited()
+        with processing(self._events.values(), self._handler.name):
+            try:
+                returned = self._handler.function(tx, *self._arguments)
+            finally:
+                tx.seal()
+            self._check(returned)
+            tx.check_awaited()
         return None
 
     async def _awaited(self, tx: Tx[Any]) -> None:
-        try:
-            returned = self._handler.function(tx, *self._arguments)
-            if inspect.isawaitable(returned):
-                returned = await returned
-        finally:
-            tx.seal()
-        self._check(returned)
-        tx.check_awaited()
+        with processing(self._events.values(), self._handler.name):
+            try:
+                returned = self._handler.function(tx, *self._arguments)
+                if inspect.isawaitable(returned):
+                    returned = await returned
+            finally:
+                tx.seal()
+            self._check(returned)
+            tx.check_awaited()
 
     def _check(self, returned: object) -> None:
         """Refuse what shows that a handler's work is still to be done: no event is processed without its effect."""
@@ -189,13 +193,13 @@ def commit_effect(
             raise
         raise _ended(handlers) from error
     except StoreError as error:
-        named = _uncommitted(error, handlers) if handlers else error
+        named = uncommitted(error, handlers) if handlers else error
         if named is error:
             raise
         raise named from error.__cause__ or error
 
 
-def _uncommitted(error: StoreError, handlers: Sequence[Handler]) -> InboxError:
+def uncommitted(error: StoreError, handlers: Sequence[Handler]) -> InboxError:
     """Say whose fault it is that the server would not seal or commit what *handlers* wrote."""
     if error.sqlstate in _LEFT_UNUSABLE:
         return _ended(handlers)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import psycopg
@@ -16,6 +18,7 @@ from webhook_inbox.drivers.django_database import Django
 from webhook_inbox.drivers.driver import AsyncDriver, Driver
 from webhook_inbox.drivers.lending import LoopDriver
 from webhook_inbox.drivers.psycopg_async import AsyncPsycopgDriver
+from webhook_inbox.drivers.psycopg_once import OnceDriver
 from webhook_inbox.drivers.psycopg_settings import libpq_dsn
 from webhook_inbox.drivers.psycopg_sync import PsycopgDriver
 from webhook_inbox.errors import ConfigurationError
@@ -32,7 +35,7 @@ if TYPE_CHECKING:
     from sqlalchemy.orm import sessionmaker
 
 Database: TypeAlias = (
-    "str | ConnectionPool[Any] | AsyncConnectionPool[Any] | Django | AsyncpgPool"
+    "str | ConnectionPool[Any] | AsyncConnectionPool[Any] | Django | AsyncpgPool | partial[Any]"
     " | Engine | AsyncEngine | sessionmaker[Any] | async_sessionmaker[Any]"
 )
 VARIABLES = ("WEBHOOK_INBOX_DATABASE_URL", "DATABASE_URL")
@@ -66,6 +69,19 @@ class Drivers:
         if dsn is None:
             return self._shared()
         own = PsycopgDriver(dsn, settings=settings.with_overrides({"connections_max": 1}), probe=self.probe)
+        return self._proven(own, sql)
+
+    def once(self, sql: Statements) -> Driver:
+        """Make a driver with a connection of its own for each plan; see ``own.py`` for where that cannot be."""
+        dsn = self.find_dsn()
+        return self._shared() if dsn is None else self._proven(OnceDriver(dsn, probe=self.probe), sql)
+
+    def meet(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Take *loop* for the one on which the user's connections are used, before anything was asked of them there."""
+        if isinstance(self.loops, LoopDriver):
+            self.loops.loop = loop
+
+    def _proven(self, own: Driver, sql: Statements) -> Driver:
         return own if self.sure else OwnDriver(own, self._shared(), lambda: which_database(sql))
 
     def _shared(self) -> Driver:
@@ -120,8 +136,8 @@ def _drivers_of_world(given: object, *, settings: Settings, probe: Probe) -> Dri
     world = world_of(given, settings=settings, probe=probe)
     if world is None:
         raise ConfigurationError(
-            f"Inbox(database) is a {type(given).__qualname__}; give a DSN, a pool of psycopg_pool or asyncpg, a "
-            'SQLAlchemy engine or sessionmaker, or Django("default")'
+            f"Inbox(database) is a {type(given).__qualname__}; give a DSN, a pool of psycopg_pool or asyncpg, "
+            "partial(asyncpg.create_pool, ...), a SQLAlchemy engine or sessionmaker, or Django('default')"
         )
     return Drivers(
         find_dsn=world.find_dsn,

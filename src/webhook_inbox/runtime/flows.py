@@ -6,25 +6,19 @@ import asyncio
 import contextlib
 import inspect
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from functools import partial
 from typing import Any, TypeVar, assert_never, cast
 
 from webhook_inbox.drivers.driver import AsyncDriver, Driver
-from webhook_inbox.errors import (
-    ConfigurationError,
-    HandlerFailedError,
-    HandlerTimeoutError,
-    InboxError,
-    StoreUnavailableError,
-)
+from webhook_inbox.errors import ConfigurationError, HandlerTimeoutError, InboxError, StoreUnavailableError
 from webhook_inbox.model.event import EventKey
-from webhook_inbox.model.failure import describe
 from webhook_inbox.model.receipt import EventResult
-from webhook_inbox.model.steering import STEERING
 from webhook_inbox.protocol.flow import (
     Acknowledge,
+    Apart,
     Ask,
     Enqueue,
     Flow,
@@ -37,6 +31,7 @@ from webhook_inbox.protocol.flow import (
 from webhook_inbox.protocol.steps import Plan
 from webhook_inbox.runtime.gate import KeyGate
 from webhook_inbox.runtime.recorder import AsyncRecorder, SyncRecorder
+from webhook_inbox.runtime.users_functions import answered, answered_on_loop, prepared, prepared_on_loop
 
 _PREPARE_GRACE_SECONDS = 2.0  # until a prepare stage that does not end is left to itself
 T = TypeVar("T")
@@ -98,8 +93,10 @@ class SyncFlows:
 
     def _perform(self, step: FlowStep, state: FlowState) -> object:
         match step:
-            case Ask(function, argument):
-                return _answered(function, argument, awaitable_allowed=False)
+            case Apart(flow):
+                return self.run(flow)
+            case Ask():
+                return answered(step)
             case Hold(keys, seconds):
                 held = self._gate.hold(keys, seconds)
                 state.held = held
@@ -111,14 +108,10 @@ class SyncFlows:
                         "await inbox.receive(...)"
                     )
                 return self._driver.run(plan)
-            case Enqueue() if self._recorder is not None:
-                return self._recorder.record(step)
             case Enqueue():
-                raise ConfigurationError(
-                    "this call runs on a thread, which an async pool cannot serve; await inbox.receive(...)"
-                )
+                return self._enqueue(step)
             case Prepare():
-                return _prepared(step)
+                return prepared(step)
             case Pause(seconds):
                 time.sleep(seconds)
                 return None
@@ -127,6 +120,13 @@ class SyncFlows:
                 return None
             case _:
                 assert_never(step)
+
+    def _enqueue(self, step: Enqueue) -> object:
+        if self._recorder is None:
+            raise ConfigurationError(
+                "this call runs on a thread, which an async pool cannot serve; await inbox.receive(...)"
+            )
+        return self._recorder.record(step)
 
 
 class AsyncFlows:
@@ -180,9 +180,10 @@ class AsyncFlows:
 
     async def _perform(self, step: FlowStep, state: FlowState) -> object:
         match step:
-            case Ask(function, argument):
-                answer = await _called(function, argument)
-                return await _awaited(answer) if inspect.isawaitable(answer) else answer
+            case Apart(flow):
+                return await self.run(flow)
+            case Ask():
+                return await answered_on_loop(step)
             case Hold(keys, seconds):
                 held = await self._gate.hold_async(keys, seconds)
                 state.held = held
@@ -225,18 +226,8 @@ class AsyncFlows:
     async def _prepare(self, step: Prepare) -> object:
         if not inspect.iscoroutinefunction(step.function):
             lost = asyncio.ensure_future(asyncio.sleep(step.seconds_max + _PREPARE_GRACE_SECONDS))
-            return await self._on_thread(_prepared, step, lost)
-        try:
-            async with asyncio.timeout(step.seconds_max) as limit:
-                return await step.function(step.event)
-        except STEERING as steering:
-            return steering
-        except Exception as error:
-            if limit.expired():
-                raise HandlerTimeoutError(
-                    f"{step.name}: prepare took longer than {step.seconds_max}s"
-                ) from error
-            raise HandlerFailedError(f"{step.name}: prepare failed") from error
+            return await self._on_thread(prepared, step, lost)
+        return await prepared_on_loop(step)
 
     async def _on_thread(
         self, function: Callable[[Any], Any], argument: object, lost: asyncio.Future[None] | None = None
@@ -248,6 +239,26 @@ class AsyncFlows:
             HandlerTimeoutError: *lost* came first: the thread is left to itself, and another takes its place (P-FLOW).
         """
         try:
+            async with self._place():
+                running = self._begin(partial(function, argument))
+                try:
+                    if lost is None:
+                        return await running
+                    await asyncio.wait({running, lost}, return_when=asyncio.FIRST_COMPLETED)
+                    if running.done():
+                        return running.result()
+                finally:
+                    running.cancel()  # what a thread that was left says when it ends, nobody wants to know
+                self._replace_threads()
+                raise HandlerTimeoutError("the handler does not end; its thread is left to itself")
+        finally:
+            if lost is not None:
+                lost.cancel()
+
+    @contextlib.asynccontextmanager
+    async def _place(self) -> AsyncIterator[None]:
+        """Have a place for a plan on a thread while the block runs."""
+        try:
             async with asyncio.timeout(self._thread_wait_seconds):
                 await self._free.acquire()
         except TimeoutError:
@@ -255,20 +266,20 @@ class AsyncFlows:
                 f"every thread for def handlers was busy for {self._thread_wait_seconds}s "
                 "(settings connections_max, connection_wait_seconds)"
             ) from None
-        running = asyncio.get_running_loop().run_in_executor(self._executor, function, argument)
         try:
-            if lost is None:
-                return await running
-            await asyncio.wait({running, lost}, return_when=asyncio.FIRST_COMPLETED)
-            if running.done():
-                return running.result()
-            self._replace_threads()
-            raise HandlerTimeoutError("the handler does not end; its thread is left to itself")
+            yield
         finally:
-            running.cancel()  # what a thread that was left says when it ends, nobody wants to know
-            if lost is not None:
-                lost.cancel()
             self._free.release()
+
+    def _begin(self, call: Callable[[], object]) -> asyncio.Future[Any]:
+        # As asyncio.to_thread does: the current span, and whatever else the user keeps in a context, goes along.
+        run = partial(copy_context().run, call)
+        try:
+            return asyncio.get_running_loop().run_in_executor(self._executor, run)
+        except RuntimeError:
+            raise StoreUnavailableError(
+                "no thread for a def handler could be started: the process has as many as it may, or ends"
+            ) from None
 
     def _replace_threads(self) -> None:
         self._executor.shutdown(wait=False)  # what runs there goes on
@@ -293,46 +304,3 @@ def _tell(lost: asyncio.Future[None]) -> None:
     """End *lost*, from another thread."""
     with contextlib.suppress(RuntimeError):  # the loop has just been closed
         lost.get_loop().call_soon_threadsafe(lost.cancel)
-
-
-def _prepared(step: Prepare) -> object:
-    started = time.monotonic()
-    try:
-        answer = step.function(step.event)
-    except STEERING as steering:
-        return steering
-    except Exception as error:
-        raise HandlerFailedError(f"{step.name}: prepare failed") from error
-    if inspect.iscoroutine(answer):
-        answer.close()
-        raise HandlerFailedError(f"{step.name}: prepare is async def, which a thread cannot await")
-    if time.monotonic() - started > step.seconds_max:
-        raise HandlerTimeoutError(f"{step.name}: prepare took longer than {step.seconds_max}s")
-    return answer
-
-
-def _answered(function: Callable[..., object], argument: object, *, awaitable_allowed: bool) -> object:
-    try:
-        answer = function(argument)
-    except Exception as error:
-        raise ConfigurationError(f"asking for secrets failed: {describe(error)}") from error
-    if inspect.iscoroutine(answer) and not awaitable_allowed:
-        answer.close()
-        raise ConfigurationError(
-            "secrets are asked for by an async def function, which a thread cannot await"
-        )
-    return answer
-
-
-async def _called(function: Callable[..., object], argument: object) -> object:
-    """Call *function*, on a thread where it is no ``async def``: it may ask a database, which would stop the loop."""
-    if inspect.iscoroutinefunction(inspect.unwrap(function)):
-        return _answered(function, argument, awaitable_allowed=True)
-    return await asyncio.to_thread(_answered, function, argument, awaitable_allowed=True)
-
-
-async def _awaited(answer: Any) -> object:  # noqa: ANN401 - what the user's function gave
-    try:
-        return cast("object", await answer)
-    except Exception as error:
-        raise ConfigurationError(f"asking for secrets failed: {describe(error)}") from error

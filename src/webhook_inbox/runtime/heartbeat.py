@@ -11,11 +11,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 
 from webhook_inbox.drivers.driver import Driver
-from webhook_inbox.errors import InboxError
+from webhook_inbox.errors import StoreUnavailableError
 from webhook_inbox.model.claim import Claim, WorkerId
+from webhook_inbox.model.failure import shown
 from webhook_inbox.protocol.lease import end, renew
 from webhook_inbox.protocol.process import Processing, give_back
 from webhook_inbox.sql.statements import Statements
@@ -77,10 +79,11 @@ class Heartbeat:
             return self._former
 
     def distrust(self, worker_id: WorkerId) -> None:
-        """Hold *worker_id* no longer: nobody knows all that it has claimed."""
+        """Hold *worker_id* no longer, and end it soon: nobody knows all that it has claimed."""
         with self._lock:
             if self._worker_id == worker_id:
                 self._former, self._worker_id, self._trusted_until = worker_id, None, 0.0
+        self._wake.set()
 
     def began(self, worker_id: WorkerId, began_at: float) -> WorkerId:
         """
@@ -89,19 +92,29 @@ class Heartbeat:
 
         Returns:
             The incarnation that is held.
+
+        Raises:
+            StoreUnavailableError: Nothing could renew it: the process can start no thread.
         """
         with self._lock:
             if self._worker_id is not None and time.monotonic() < self._trusted_until:
                 return self._worker_id
+            if self._thread is None or not self._thread.is_alive():
+                self._start()
             self._worker_id, self._trusted_until = worker_id, began_at + self._seconds
             self._former = None
-            if self._thread is None or not self._thread.is_alive():
-                self._stop.clear()
-                self._thread = threading.Thread(
-                    target=self._beat, name="webhook-inbox-heartbeat", daemon=True
-                )
-                self._thread.start()
             return worker_id
+
+    def _start(self) -> None:
+        self._stop.clear()
+        thread = threading.Thread(target=self._beat, name="webhook-inbox-heartbeat", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:
+            raise StoreUnavailableError(
+                "no thread to keep a lease could be started: the process has as many as it may, or ends"
+            ) from None
+        self._thread = thread
 
     def give_back_later(self, claim: Claim, to: Processing) -> None:
         """
@@ -135,6 +148,7 @@ class Heartbeat:
                 self._wake.clear()
                 if not self._stop.is_set():
                     self._renew(driver)
+                    self._end_former(driver)
                     self._give_back(driver)
             self._end(driver)
         finally:
@@ -146,8 +160,20 @@ class Heartbeat:
             return
         try:
             driver.run(lambda: end(worker_id, self._sql))
-        except InboxError as error:
-            events.LEASE_LEFT.log(self._name, error)
+        except Exception as error:  # noqa: BLE001 - its end tells the rest
+            events.LEASE_LEFT.log(self._name, shown(error))
+
+    def _end_former(self, driver: Driver) -> None:
+        """End what is held no longer: whoever waited for its lease to end would blame what it holds."""
+        with self._lock:
+            former = self._former
+        if former is None:
+            return
+        with suppress(Exception):  # the next beat tries again
+            driver.run(lambda: end(former, self._sql))
+            with self._lock:
+                if self._former == former:
+                    self._former = None
 
     def _give_back(self, driver: Driver) -> None:
         with self._lock:
@@ -156,8 +182,8 @@ class Heartbeat:
             held: frozenset[int] = frozenset({claim.id})
             try:
                 held = driver.run(partial(give_back, [claim], to))
-            except InboxError as error:
-                events.CLAIM_KEPT.log(self._name, error)
+            except Exception as error:  # noqa: BLE001 - a thread that ended would renew nothing any more
+                events.CLAIM_KEPT.log(self._name, shown(error))
             if held:
                 with self._lock:
                     self._left.append((claim, to))
@@ -170,8 +196,8 @@ class Heartbeat:
         began_at = time.monotonic()
         try:
             renewed = driver.run(lambda: renew(worker_id, self._seconds, self._sql))
-        except InboxError as error:
-            events.LEASE_NOT_RENEWED.log(self._name, error)
+        except Exception as error:  # noqa: BLE001 - as above
+            events.LEASE_NOT_RENEWED.log(self._name, shown(error))
             return
         with self._lock:
             if not renewed and self._worker_id == worker_id:

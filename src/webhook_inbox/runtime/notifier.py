@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 
 from webhook_inbox.drivers.driver import Driver
 from webhook_inbox.protocol.lease import notify
@@ -45,10 +46,10 @@ class Notifier:
             with self._lock:
                 if self._thread is None:
                     self._stop.clear()
-                    self._thread = threading.Thread(
-                        target=self._send, name="webhook-inbox-notifier", daemon=True
-                    )
-                    self._thread.start()
+                    thread = threading.Thread(target=self._send, name="webhook-inbox-notifier", daemon=True)
+                    with suppress(RuntimeError):  # no more threads are to be had: the next event tries again
+                        thread.start()
+                        self._thread = thread
 
     def stop(self) -> None:
         """End the thread."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from webhook_inbox.protocol.endpoint import EndpointPlan
 
-SHARED_SECONDS = 0.05
+SHARED_SECONDS = 0.03
 FAST_SECONDS = 0.01
 FAST_PLACES = 4
 _MEMORY = 0.8

@@ -10,22 +10,19 @@ from __future__ import annotations
 
 import asyncio
 import os
-import secrets
-import socket
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
-from webhook_inbox.drivers.driver import Driver
+from webhook_inbox.drivers.per_loop import PerLoop
 from webhook_inbox.drivers.psycopg_settings import place
-from webhook_inbox.errors import ConfigurationError, InboxError
+from webhook_inbox.errors import ConfigurationError
 from webhook_inbox.model.delivery import Delivery
-from webhook_inbox.model.failure import describe
-from webhook_inbox.model.receipt import EventResult, Receipt
+from webhook_inbox.model.receipt import Receipt
+from webhook_inbox.model.reconciled import Completeness, Reconciled
 from webhook_inbox.model.settings import Settings
 from webhook_inbox.protocol import answers
 from webhook_inbox.protocol.endpoint import EndpointPlan
@@ -35,33 +32,28 @@ from webhook_inbox.protocol.migrate import check_ready
 from webhook_inbox.protocol.process import RunOutcome
 from webhook_inbox.protocol.receive import receive
 from webhook_inbox.protocol.receiving import Receiving
-from webhook_inbox.protocol.run import Running
 from webhook_inbox.protocol.steps import Plan
+from webhook_inbox.runtime.beside import Beside, worker_chores
 from webhook_inbox.runtime.database import Drivers
 from webhook_inbox.runtime.flows import AsyncFlows, FlowState, SyncFlows
 from webhook_inbox.runtime.gate import KeyGate
 from webhook_inbox.runtime.heartbeat import Heartbeat
-from webhook_inbox.runtime.notifier import Notifier
+from webhook_inbox.runtime.hooks import Hooks
+from webhook_inbox.runtime.loops import Loop, run_loop
+from webhook_inbox.runtime.process_own import Common, ProcessOwn
 from webhook_inbox.runtime.recorder import AsyncRecorder, SyncRecorder
 from webhook_inbox.runtime.wake import Listener, channel_of
 from webhook_inbox.runtime.worker import Worker
 from webhook_inbox.sql.statements import Statements
 from webhook_inbox.telemetry import events
+from webhook_inbox.telemetry.log_event import LogEvent
+from webhook_inbox.telemetry.registry import Metrics
+from webhook_inbox.telemetry.results import log_defect
 
 _GRACE_SECONDS = 5.0
 _ACKNOWLEDGED_SECONDS = 0.05
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Own:
-    """Hold what is one process's own: a server may make the inbox, and fork then (gunicorn's ``--preload``)."""
-
-    pid: int
-    running: Running
-    heartbeat: Heartbeat
-    inbox: Receiving
-    notifier: Notifier
+L = TypeVar("L", bound=Loop)
 
 
 class Service:
@@ -72,8 +64,8 @@ class Service:
         drivers: For the database given.
         schema: Where the tables are.
         settings: The inbox's.
-        report: Told of each exception that made a delivery or a run fail, once.
-        dead: Told of each event that died in a run, once.
+        hooks: Told of each exception that made a delivery or a run fail, and of each event that died in a run.
+        metrics: Counts, and is told what is not settled.
     """
 
     def __init__(
@@ -82,21 +74,27 @@ class Service:
         *,
         schema: str,
         settings: Settings,
-        report: Callable[[str, BaseException], None],
-        dead: Callable[[str, EventResult], None],
+        hooks: Hooks,
+        metrics: Metrics,
     ) -> None:
         self._drivers = drivers
         self._settings = settings
         self._sql = Statements.of(schema)
         self._schema = schema
-        self._report = report
-        self._dead = dead
         self._gate = KeyGate()
-        self._worker: Worker | None = None
+        self._awake: list[Loop] = []
+        self._workers = 0
         self._lock = threading.Lock()
-        self._owned = self._new_own()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._async_flows: AsyncFlows | None = None
+        self._common = Common(
+            drivers=drivers,
+            schema=schema,
+            settings=settings,
+            hooks=hooks,
+            metrics=metrics,
+            works=lambda: self._workers > 0,
+        )
+        self._owned = ProcessOwn.new(self._common)
+        self._flows = PerLoop(lambda: self._flows_on(drivers, threads_max=settings.connections_max))
         self._sync_recorder = (
             None
             if drivers.threads is None
@@ -106,23 +104,11 @@ class Service:
         self._tasks: set[asyncio.Task[Receipt]] = set()
 
     @property
-    def _own(self) -> _Own:
+    def _own(self) -> ProcessOwn:
         with self._lock:
             if self._owned.pid != os.getpid():
-                self._owned = self._new_own()
+                self._owned = ProcessOwn.new(self._common)
             return self._owned
-
-    def _new_own(self) -> _Own:
-        name = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
-        running = Running(sql=self._sql, worker=name, report=self._report, dead=self._dead)
-        heartbeat = self._new_heartbeat(name)
-        return _Own(
-            pid=os.getpid(),
-            running=running,
-            heartbeat=heartbeat,
-            inbox=Receiving(schema=self._schema, sql=self._sql, running=running, lease=heartbeat),
-            notifier=Notifier(self._private_driver, channel=channel_of(self._schema), sql=self._sql),
-        )
 
     @property
     def worker_name(self) -> str:
@@ -151,6 +137,19 @@ class Service:
                 f"{handler.name} is def, but the database given serves event loops only; write async def, or give a DSN"
             )
 
+    def require_threads(self, what: str) -> None:
+        """
+        Refuse *what* where the database given cannot serve it.
+
+        Raises:
+            ConfigurationError: It serves event loops only.
+        """
+        if self._drivers.threads is None:
+            raise ConfigurationError(
+                f"{what} runs on threads, but the database given serves event loops only; "
+                "give a DSN, or a pool for threads"
+            )
+
     def receive_sync(self, endpoint: EndpointPlan, delivery: Delivery) -> Receipt:
         """Receive *delivery* on the calling thread."""
         return self._sync_flows.run(self._flow(endpoint, delivery))
@@ -163,7 +162,7 @@ class Service:
         recorded and being run.
         """
         state = FlowState()
-        task = asyncio.create_task(self._flows().run(self._flow(endpoint, delivery), state))
+        task = asyncio.create_task(self._flows.here().run(self._flow(endpoint, delivery), state))
         self._tasks.add(task)
         task.add_done_callback(self._ended)
         try:
@@ -199,6 +198,7 @@ class Service:
         stop: asyncio.Event,
         *,
         drain: bool = False,
+        reconciled: Callable[[Reconciled | Completeness], None] = lambda _: None,
     ) -> Counter[RunOutcome]:
         """
         Work off what is due until *stop* is set; with *drain*, also end when nothing is due.
@@ -206,37 +206,71 @@ class Service:
         Args:
             endpoints: Gives the endpoints to work for.
             drivers: The worker's own, so that receiving keeps its connections; closed at the end.
+            reconciled: Told what came of asking a provider.
 
         Returns:
             How many runs came to what.
+        """
+
+        def make(flows: AsyncFlows, heartbeat: Heartbeat, settings: Settings) -> Beside[Worker]:
+            own = self._own
+            metrics = self._common.metrics
+            worker = Worker(
+                flows,
+                endpoints=endpoints,
+                running=own.running,
+                heartbeat=heartbeat,
+                settings=settings,
+                metrics=metrics,
+            )
+            return Beside(worker, worker_chores(flows, endpoints, own.inbox, reconciled, metrics))
+
+        self._workers += 1
+        try:
+            beside = await self.run(make, drivers, stop, drain=drain, ended=events.WORKER_ENDED)
+        finally:
+            self._workers -= 1
+        return beside.loop.outcomes
+
+    async def run(
+        self,
+        make: Callable[[AsyncFlows, Heartbeat, Settings], L],
+        drivers: Drivers,
+        stop: asyncio.Event,
+        *,
+        drain: bool,
+        ended: LogEvent,
+    ) -> L:
+        """
+        Run a loop beside the deliveries until *stop* is set; it hears of what is recorded.
+
+        Args:
+            make: Makes it, of what drives its plans, what holds its lease, and its settings.
+            drivers: Its own, so that receiving keeps its connections; closed at the end.
+            ended: Logged where it ends by an error.
         """
         connections_max = min(
             self._settings.connections_max, drivers.connections_max or self._settings.connections_max
         )
         settings = self._settings.with_overrides({"connections_max": connections_max})
         flows = self._flows_on(drivers, threads_max=connections_max)
-        running = self._own.running
-        heartbeat = self._new_heartbeat(running.worker)
-        worker = Worker(flows, endpoints=endpoints, running=running, heartbeat=heartbeat, settings=settings)
-        self._worker = worker
-        listener = Listener(drivers.find_dsn(), channel_of(self._schema), self._sql, worker.wake)
-        listening = asyncio.create_task(listener.run())
+        loop = make(flows, self._common.new_heartbeat(self.worker_name, drivers), settings)
+        listener = Listener(drivers.find_dsn(), channel_of(self._schema), self._sql, loop.wake)
+        self._awake.append(loop)
         try:
-            await worker.run(stop, drain=drain)
-        except Exception as error:
-            shown = error if isinstance(error, InboxError) else describe(error)
-            events.WORKER_ENDED.log(self.worker_name, shown)
-            raise
+            await run_loop(
+                loop,
+                stop,
+                drain=drain,
+                listener=listener,
+                flows=flows,
+                drivers=drivers,
+                name=self.worker_name,
+                ended=ended,
+            )
         finally:
-            self._worker = None
-            listening.cancel()
-            await asyncio.gather(listening, return_exceptions=True)
-            flows.close()
-            if drivers.loops is not None:
-                await drivers.loops.close()
-            if drivers.threads is not None:
-                drivers.threads.close()
-        return worker.outcomes
+            self._awake.remove(loop)
+        return loop
 
     async def check(self) -> None:
         """
@@ -247,30 +281,34 @@ class Service:
         """
         await self.perform(lambda: check_ready(self._schema))
 
-    async def perform(self, plan: Callable[[], Plan[T]]) -> T:
-        """
-        Run one plan beside the deliveries.
+    async def look_around(self) -> None:
+        """Tell of a schema that cannot be served yet; on a connection of its own, which is closed again."""
+        self._drivers.meet(asyncio.get_running_loop())
+        await asyncio.to_thread(self._own.lookout.see_schema)
 
-        Raises:
-            InboxError: Whatever the plan raises.
-        """
-        return await self._flows().run(once(plan))
+    async def perform(self, plan: Callable[[], Plan[T]]) -> T:
+        """Run one plan beside the deliveries; raises what it raises."""
+        return await self.follow(lambda _: once(plan))
+
+    async def follow(self, flow: Callable[[Receiving], Flow[T]]) -> T:
+        """Drive one flow beside the deliveries; raises what it raises."""
+        return await self._flows.here().run(flow(self._own.inbox))
 
     async def stop(self) -> None:
         """Wait a bounded time for what is under way, then close what this service opened."""
         if self._tasks:
             await asyncio.wait(set(self._tasks), timeout=self._settings.handler_seconds_max + _GRACE_SECONDS)
         await asyncio.to_thread(self._own.heartbeat.stop, forget=True)
-        if self._async_flows is not None:
-            self._async_flows.close()
-            self._async_flows, self._loop = None, None
+        await asyncio.to_thread(self._own.counting.stop)
+        if (flows := self._flows.take()) is not None:
+            flows.close()
         if self._drivers.loops is not None:
             await self._drivers.loops.close()
         self.close()
 
     def close(self) -> None:
         """Close the connections that threads used."""
-        self._own.notifier.stop()
+        self._own.stop()
         if self._drivers.threads is not None:
             self._drivers.threads.close()
 
@@ -282,15 +320,8 @@ class Service:
     def _flow(self, endpoint: EndpointPlan, delivery: Delivery) -> Flow[Receipt]:
         return receive(endpoint, delivery, self._own.inbox)
 
-    def _flows(self) -> AsyncFlows:
-        loop = asyncio.get_running_loop()
-        with self._lock:
-            if self._async_flows is None or self._loop is not loop:
-                self._loop = loop
-                self._async_flows = self._flows_on(self._drivers, threads_max=self._settings.connections_max)
-            return self._async_flows
-
     def _flows_on(self, drivers: Drivers, *, threads_max: int) -> AsyncFlows:
+        drivers.meet(asyncio.get_running_loop())
         recorder: AsyncRecorder | SyncRecorder | None = self._sync_recorder
         if drivers.loops is not None:
             waiting_max = self._settings.waiting_max
@@ -306,24 +337,16 @@ class Service:
             thread_wait_seconds=self._settings.connection_wait_seconds,
         )
 
-    def _new_heartbeat(self, name: str) -> Heartbeat:
-        return Heartbeat(self._private_driver, name=name, seconds=self._settings.lease_seconds, sql=self._sql)
-
-    def _private_driver(self) -> Driver:
-        """Make a driver with one connection that nobody else uses, whatever pool the user gave."""
-        return self._drivers.own(self._settings, self._sql)
-
     def _recorded(self) -> None:
         """Wake whoever works: this process at once, others by a notification."""
-        worker = self._worker
-        if worker is not None:
-            worker.wake()
-        self._own.notifier.send_soon()
+        for loop in self._awake:
+            loop.wake()
+        own = self._own
+        own.notifier.send_soon()
+        own.lookout.see_worker_soon()
 
 
 def _tell_defect(endpoint: str, task: asyncio.Task[Receipt]) -> None:
     """Log what ended a delivery that nobody waits for any more."""
-    error = None if task.cancelled() else task.exception()
-    if error is not None:
-        failure = describe(error)
-        events.REQUEST_FAILED.log(endpoint, failure, "\n  ".join(failure.frames))
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log_defect(endpoint, error)

@@ -6,6 +6,8 @@ rest until something happens. An idle round is one short transaction; while noth
 
 *Fairness.* See ``runtime/places.py`` (P-FLOW).
 
+*Limits.* What an operator sets at run time: see ``protocol/limits.py``.
+
 *Alone.* An event under which a worker died is run when nothing else runs in this process and nothing else is held by
 it, and nothing else is begun before it ends: if it kills again, it takes nobody with it, and nobody else is blamed.
 
@@ -28,7 +30,7 @@ from typing import Any, TypeVar
 from webhook_inbox.drivers.failures import caused_by
 from webhook_inbox.errors import HandlerFailedError, InboxError
 from webhook_inbox.model.claim import Claim, WorkerId
-from webhook_inbox.model.failure import describe
+from webhook_inbox.model.failure import describe, shown
 from webhook_inbox.model.settings import Settings
 from webhook_inbox.model.states import State
 from webhook_inbox.protocol.endpoint import EndpointPlan
@@ -36,21 +38,23 @@ from webhook_inbox.protocol.flow import once
 from webhook_inbox.protocol.lease import (
     ClaimsUnknownError,
     Wanted,
-    claim,
     look,
     make_partitions,
     reap,
-    register,
 )
+from webhook_inbox.protocol.limits import claim
 from webhook_inbox.protocol.process import RunOutcome, give_back
 from webhook_inbox.protocol.run import Running, fail_claim, run_claims, told_dead
 from webhook_inbox.protocol.steps import Plan
 from webhook_inbox.runtime.appetite import Appetite
 from webhook_inbox.runtime.flows import AsyncFlows
 from webhook_inbox.runtime.heartbeat import Heartbeat
+from webhook_inbox.runtime.lease import Lease
+from webhook_inbox.runtime.limits import Limits
 from webhook_inbox.runtime.pace import Pace
 from webhook_inbox.runtime.places import Places
 from webhook_inbox.telemetry import events
+from webhook_inbox.telemetry.registry import Metrics
 
 _BACKOFF_SECONDS_MAX = 5.0
 _LOSSES_MAX = 3
@@ -66,8 +70,9 @@ class Worker:
         flows: Drives the runs.
         endpoints: Gives the endpoints to work for, asked anew each round.
         running: What all runs share.
-        heartbeat: Holds the lease.
+        heartbeat: Renews the lease.
         settings: The inbox's.
+        metrics: Counts the runs.
     """
 
     def __init__(
@@ -78,11 +83,13 @@ class Worker:
         running: Running,
         heartbeat: Heartbeat,
         settings: Settings,
+        metrics: Metrics,
     ) -> None:
         self._flows = flows
+        self._metrics = metrics
         self._endpoints = endpoints
         self._running = running
-        self._heartbeat = heartbeat
+        self._lease = Lease(heartbeat, self._transact, running.sql)
         self._settings = settings
         self._wakened = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -91,6 +98,7 @@ class Worker:
         self._pace = Pace()
         self._places = Places(settings.connections_max, self._pace)
         self._appetite = Appetite(self._places, self._pace)
+        self._limits = Limits(settings.poll_seconds)
         self._runs_alone = False
         self._alone: deque[tuple[EndpointPlan, Claim]] = deque()
         self._to_give_back: list[Claim] = []
@@ -116,14 +124,13 @@ class Worker:
                     idle = not self._busy
                     claimed = await self._look(stopping)
                     backoff = 0.0
-                    if drain and idle and not claimed and self._appetite.asked_all and not self._busy:
+                    if drain and idle and not claimed and self._asked_all and not self._busy:
                         return
                 except Exception as error:  # noqa: BLE001 - whatever it is, a worker goes on by itself
                     backoff = min(_BACKOFF_SECONDS_MAX, backoff * 2 or 0.1)
                     # Others may be cut off as we are, and come back later than we do.
-                    self._blames_at = time.monotonic() + backoff + self._heartbeat.seconds / 2
-                    shown = error if isinstance(error, InboxError) else describe(error)
-                    events.WORKER_WAITS.log(self._running.worker, shown, round(backoff, 1))
+                    self._blames_at = time.monotonic() + backoff + self._lease.seconds / 2
+                    events.WORKER_WAITS.log(self._running.worker, shown(error), round(backoff, 1))
                     claimed = 0
                 if not claimed:
                     await self._rest(stopping, backoff or self._pause_seconds)
@@ -136,11 +143,15 @@ class Worker:
         return bool(self._tasks or self._alone or self._to_give_back or not self._places.empty)
 
     @property
+    def _asked_all(self) -> bool:
+        """Say whether nothing is due that a claim would not have brought."""
+        return self._appetite.asked_all and not self._limits.held
+
+    @property
     def _pause_seconds(self) -> float:
         """Give how long to wait for the next look: until the poll is due, or the next event of a bounded rate."""
-        return min(
-            self._settings.poll_seconds, self._appetite.seconds_until_next or self._settings.poll_seconds
-        )
+        rates = (self._appetite.seconds_until_next, self._limits.seconds_until_next)
+        return min([self._settings.poll_seconds, *filter(None, rates)])
 
     async def _told(self, stop: asyncio.Event) -> None:
         await stop.wait()
@@ -164,14 +175,14 @@ class Worker:
 
     async def _round(self) -> int:
         """Begin what can be begun; give the number of events claimed."""
-        worker_id = await self._lease()
+        worker_id = await self._lease.hold()
         await self._give_back_left(worker_id)
         await self._reap_sometimes()
         await self._make_partitions_sometimes()
         self._fill()
         if self._alone or self._runs_alone:
             return 0
-        wanted = self._appetite.wanted(self._endpoints())
+        wanted = self._appetite.wanted(self._endpoints(), self._limits.held)
         if not wanted:
             return 0
         claims = await self._claim(wanted, worker_id)
@@ -183,30 +194,22 @@ class Worker:
 
     async def _claim(self, wanted: Sequence[Wanted], worker_id: WorkerId) -> Sequence[Claim]:
         """Claim and begin; an incarnation that may hold events that nobody here knows of is given up."""
-        claims: Sequence[Claim] | None = None
         try:
-            claims = await self._transact(lambda: claim(wanted, worker_id, self._running.sql))
+            claims = await self._claimed(wanted, worker_id)
             self._begin(claims)
         except Exception as error:
-            if claims is not None or isinstance(error, ClaimsUnknownError):
-                self._heartbeat.distrust(worker_id)
+            if isinstance(error, ClaimsUnknownError) or not isinstance(error, InboxError):
+                self._lease.distrust(worker_id)
                 self._places.clear()
                 self._alone.clear()
             raise
         return claims
 
-    async def _lease(self) -> WorkerId:
-        """Hold a lease, a new one where there is none to trust: events of the old one are no longer ours."""
-        held = self._heartbeat.held
-        if held is not None:
-            return held
-        former, began_at = self._heartbeat.former, time.monotonic()
-        worker_id = await self._transact(
-            lambda: register(
-                self._running.worker, self._heartbeat.seconds, self._running.sql, instead_of=former
-            )
-        )
-        return self._heartbeat.began(worker_id, began_at)
+    async def _claimed(self, wanted: Sequence[Wanted], worker_id: WorkerId) -> Sequence[Claim]:
+        limits, sql, looking = self._limits, self._running.sql, self._limits.look()
+        claimed = await self._transact(lambda: claim(wanted, limits.names, worker_id, sql, looking=looking))
+        limits.found([each.endpoint for each in wanted], claimed.waits)
+        return claimed.claims
 
     async def _give_back_left(self, worker_id: WorkerId) -> None:
         """Give back, without cost, what was claimed when the database went away; what is locked, the next time."""
@@ -226,7 +229,7 @@ class Worker:
     async def _reap_sometimes(self) -> None:
         if time.monotonic() < self._reap_at:
             return
-        self._reap_at = time.monotonic() + max(0.5, self._heartbeat.seconds / 8)
+        self._reap_at = time.monotonic() + max(0.5, self._lease.seconds / 8)
         blaming = time.monotonic() >= self._blames_at
         returned = await self._transact(
             lambda: reap(self._settings.crashes_max, self._running.sql, blaming=blaming)
@@ -288,7 +291,9 @@ class Worker:
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        self._runs_alone = False
+        if self._runs_alone:
+            self._runs_alone = False
+            self._appetite.let_others()
         self._wakened.set()
 
     async def _run(self, endpoint: EndpointPlan, claims: list[Claim]) -> None:
@@ -297,7 +302,8 @@ class Worker:
             outcomes = await self._flows.run(run_claims(endpoint, claims, self._running))
             self._pace.ran(endpoint, len(claims), time.monotonic() - started)
             self.outcomes.update(outcomes)
-            for each in claims:
+            for each, outcome in zip(claims, outcomes, strict=True):
+                self._metrics.ran(endpoint.name, outcome, each.event.received_at)
                 self._losses.pop(each.id, None)
         except asyncio.CancelledError:
             self._to_give_back.extend(claims)
@@ -311,6 +317,7 @@ class Worker:
             )
         finally:
             self._places.leave(endpoint)
+            self._limits.ended(endpoint.name)
 
     async def _lost(self, endpoint: EndpointPlan, claims: list[Claim], error: InboxError) -> None:
         """
@@ -359,14 +366,14 @@ class Worker:
         await self._end_of({giving}, max(0.5, ends_at - time.monotonic()))
         self._flows.give_up()
         await self._end_of({giving, *self._tasks}, 0.5)
-        await asyncio.to_thread(self._heartbeat.stop, forget=True)
+        await self._lease.give_up()
 
     async def _end_of(self, tasks: set[asyncio.Task[Any]], seconds: float) -> None:
         if tasks:
             await asyncio.wait(set(tasks), timeout=max(0.0, seconds))
 
     async def _give_back_at_the_end(self) -> None:
-        held = self._heartbeat.held
+        held = self._lease.held
         if held is None:
             return
         try:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 from webhook_inbox.drivers.django_database import Django
 from webhook_inbox.drivers.driver import AsyncDriver, Driver
+from webhook_inbox.drivers.wire import Lender
 from webhook_inbox.errors import ConfigurationError
 from webhook_inbox.model.settings import Settings
 from webhook_inbox.protocol.probe import Probe
@@ -27,6 +29,7 @@ class World:
     Hold how one library's connections are used.
 
     Attributes:
+        lender: Lends them.
         find_dsn: Gives what they connect to; None where it cannot be told.
         sure: Whether nothing but that DSN says where they connect to.
         threads: For ``def`` handlers, or None.
@@ -34,6 +37,7 @@ class World:
         connections_max: How many there are in the pool; None where there is no pool, or no limit.
     """
 
+    lender: Lender
     find_dsn: Callable[[], str | None]
     threads: Driver | None = None
     loops: AsyncDriver | None = None
@@ -50,6 +54,8 @@ def world_of(given: object, *, settings: Settings, probe: Probe) -> World | None
     """
     if isinstance(given, Django):
         return _django(given, settings, probe)
+    if isinstance(given, partial):
+        return _opened_asyncpg(given, settings, probe)
     libraries = {kind.__module__.partition(".")[0] for kind in type(given).__mro__}
     if "sqlalchemy" in libraries:
         return _sqlalchemy(given, settings, probe)
@@ -71,6 +77,7 @@ def _sqlalchemy(given: Any, settings: Settings, probe: Probe) -> World | None:  
     lender = SqlAlchemyLender(given, settings=settings)
     on_loops = isinstance(lender.engine, AsyncEngine)
     return World(
+        lender=lender,
         find_dsn=lender.dsn,
         threads=None if on_loops else ThreadDriver(lender, probe=probe),
         loops=LoopDriver(lender, probe=probe) if on_loops else None,
@@ -89,9 +96,29 @@ def _asyncpg(given: Any, settings: Settings, probe: Probe) -> World | None:  # n
         return None
     lender = AsyncpgLender(given, settings=settings)
     return World(
+        lender=lender,
         find_dsn=lender.dsn,
         loops=LoopDriver(lender, probe=probe),
         connections_max=given.get_max_size(),
+    )
+
+
+def _opened_asyncpg(given: partial[Any], settings: Settings, probe: Probe) -> World | None:
+    if getattr(given.func, "__module__", "").partition(".")[0] != "asyncpg":
+        return None
+    from asyncpg import create_pool
+
+    from webhook_inbox.drivers.asyncpg_opened import OpenedLender
+    from webhook_inbox.drivers.lending import LoopDriver
+
+    if given.func is not create_pool:
+        return None
+    lender = OpenedLender(given, settings=settings)
+    return World(
+        lender=lender,
+        find_dsn=lender.dsn,
+        loops=LoopDriver(lender, probe=probe),
+        connections_max=lender.connections_max,
     )
 
 
@@ -106,6 +133,7 @@ def _django(given: Django, settings: Settings, probe: Probe) -> World:
 
     lender = DjangoLender(given, settings=settings)
     return World(
+        lender=lender,
         find_dsn=lender.dsn,
         threads=ThreadDriver(lender, probe=probe),
         connections_max=lender.connections_max,
