@@ -1,21 +1,27 @@
-"""Reach the database that a verb names by its DSN, and say in one sentence why it cannot be reached."""
+"""Reach the database that a verb names by its DSN or its Inbox, and say in one sentence why it cannot be reached."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Callable, Iterator
+import shlex
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing, contextmanager
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import psycopg
 
+from webhook_inbox.cli.output import others_aside
 from webhook_inbox.drivers.psycopg_settings import libpq_dsn, place
 from webhook_inbox.drivers.psycopg_sync import PsycopgRunner
 from webhook_inbox.drivers.silence import Watch
-from webhook_inbox.errors import StoreUnavailableError
+from webhook_inbox.errors import SchemaVersionError, StoreUnavailableError
 from webhook_inbox.protocol.probe import Probe, no_probe
 from webhook_inbox.protocol.steps import Plan
 from webhook_inbox.runtime.database import dsn_from_environment
+
+if TYPE_CHECKING:
+    from webhook_inbox.inbox import Inbox
 
 T = TypeVar("T")
 POOL_LOGGER = "psycopg.pool"
@@ -28,7 +34,9 @@ _REASONS = (
     ("timeout", "no answer in time"),
     ("could not translate host name", "the host's name is not known"),
     ("failed to resolve host", "the host's name is not known"),
+    ("Name or service not known", "the host's name is not known"),
     ("Connection refused", "nothing listens there"),
+    ("Connect call failed", "nothing listens there"),
     ("No such file or directory", "nothing listens there"),
     ("No route to host", "there is no way there"),
     ("too many clients", "the server has no connection free"),
@@ -39,6 +47,8 @@ _REASONS = (
     ("role ", "the server knows no such user"),
     ("database ", "the server has no such database"),
 )
+# Classes of SQLSTATE in which a server refuses a connection.
+_REFUSALS = ("08", "28", "3D", "53", "57P03")
 
 
 def run_plan(database: str | None, plan: Callable[[], Plan[T]], *, probe: Probe = no_probe) -> T:
@@ -71,12 +81,63 @@ def run_plan(database: str | None, plan: Callable[[], Plan[T]], *, probe: Probe 
             raise
 
 
+def ask_inbox(inbox: Inbox, question: Callable[[Inbox], Awaitable[T]], *, app: str | None) -> T:
+    """
+    Ask *inbox* one thing, on an event loop of its own and on the connections that its user gave it.
+
+    Args:
+        app: By which name the user has given it.
+
+    Raises:
+        SchemaVersionError: Names the command that brings up the schema of that very Inbox.
+        StoreUnavailableError: Nobody answers there; says where and why, without a password.
+        InboxError: Whatever the question raises.
+    """
+
+    async def asked() -> T:
+        async with inbox.running():
+            return await question(inbox)
+
+    with migrated_by(migrate_app(app or "")), explained(inbox.database_place), _unlogged(), others_aside():
+        return asyncio.run(asked())
+
+
+def migrate_app(app: str) -> str:
+    """Give what brings up the schema of the Inbox *app*, as it is typed into a shell."""
+    return f"webhook-inbox migrate {shlex.quote(app)}"
+
+
+@contextmanager
+def migrated_by(command: str) -> Iterator[None]:
+    """Name *command* where a schema is met that has to be brought up."""
+    try:
+        yield
+    except SchemaVersionError as error:
+        raise error.helped_by(command) from error
+
+
+@contextmanager
+def _unlogged() -> Iterator[None]:
+    """Keep our log silent: an inbox that is started tells of what is wrong, and so does the verb, in its own words."""
+
+    def refuse(_: logging.LogRecord) -> bool:
+        return False
+
+    log = logging.getLogger("webhook_inbox")
+    log.addFilter(refuse)
+    try:
+        yield
+    finally:
+        log.removeFilter(refuse)
+
+
 @contextmanager
 def explained(where: str) -> Iterator[None]:
     """
-    Say why a pool got no connection to *where*, rather than that it got none.
+    Say why there was no connection to *where*, rather than that there was none.
 
-    The pool tells the reason to its log alone, which quotes the DSN and so is not shown meanwhile (P-QUIET).
+    psycopg's pool tells the reason to its log alone, which quotes the DSN and so is not shown meanwhile (P-QUIET);
+    other libraries raise it.
     """
     reasons: list[str] = []
 
@@ -90,8 +151,9 @@ def explained(where: str) -> Iterator[None]:
     try:
         yield
     except StoreUnavailableError as error:
-        if reasons:
-            raise StoreUnavailableError(f"no connection to {where}: {reasons[-1]}") from error
+        why = reasons[-1] if reasons else _refusal(error)
+        if why:
+            raise StoreUnavailableError(f"no connection to {where}: {why}") from error
         raise
     finally:
         pool_log.removeFilter(note)
@@ -99,5 +161,16 @@ def explained(where: str) -> Iterator[None]:
 
 def reason(error: BaseException) -> str:
     """Say why a connection failed, in words that hold nothing of its DSN."""
+    return _known_reason(error) or "the connection failed"
+
+
+def _known_reason(error: BaseException) -> str:
     text = str(error)
-    return next((reason for sign, reason in _REASONS if sign in text), "the connection failed")
+    return next((reason for sign, reason in _REASONS if sign in text), "")
+
+
+def _refusal(error: StoreUnavailableError) -> str:
+    """Say why the connection was refused that *error* is raised from; empty where there was one."""
+    if error.__cause__ is None or not (error.sqlstate or _REFUSALS[0]).startswith(_REFUSALS):
+        return ""
+    return _known_reason(error.__cause__)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import ssl
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -63,6 +64,9 @@ class Answer:
         attempts: From 1.
         seconds: Of the last attempt.
         retry_after_seconds: What the receiver asked for; None where it did not.
+        unhandled_type: The event's type where the receiver ignored it because it has no handler for that; else empty.
+        event_id: The event's id as the receiver knows it; empty where it named none, or several.
+        state: Where the event stands at the receiver; empty where it did not say.
     """
 
     status: int | None
@@ -72,6 +76,9 @@ class Answer:
     reason: str = ""
     error: str = ""
     retry_after_seconds: float | None = None
+    unhandled_type: str = ""
+    event_id: str = ""
+    state: str = ""
 
     @property
     def acknowledged(self) -> bool:
@@ -86,6 +93,9 @@ class _Said:
     outcome: str = ""
     reason: str = ""
     error: str = ""
+    unhandled_type: str = ""
+    event_id: str = ""
+    state: str = ""
 
 
 async def deliver_all(
@@ -153,11 +163,8 @@ async def _attempt(client: httpx.AsyncClient, payload: Payload, plan: Plan, atte
             retry_after = _seconds(response.headers.get("retry-after", ""))
     except (TimeoutError, httpx.TimeoutException):
         status, said = None, _Said("timed out")
-    except httpx.ConnectError:
-        said = _Said(
-            "no connection",
-            error=f"no connection to {_place(plan.url)}: is `webhook-inbox serve` running?",
-        )
+    except httpx.ConnectError as error:
+        said = _Said("no connection", error=_unconnected(error, _place(plan.url)))
     except httpx.HTTPError:
         status, said = None, _Said("connection lost")
     return Answer(
@@ -168,6 +175,9 @@ async def _attempt(client: httpx.AsyncClient, payload: Payload, plan: Plan, atte
         reason=said.reason,
         error=said.error,
         retry_after_seconds=retry_after,
+        unhandled_type=said.unhandled_type,
+        event_id=said.event_id,
+        state=said.state,
     )
 
 
@@ -178,6 +188,16 @@ async def _beginning(response: httpx.Response) -> bytes:
         if len(body) > _ANSWER_BYTES_MAX:
             break
     return body
+
+
+def _unconnected(error: httpx.ConnectError, place: str) -> str:
+    """Say that there is no connection to *place*, and what to look at."""
+    beneath: BaseException | None = error
+    while beneath is not None:
+        if isinstance(beneath, ssl.SSLError):
+            return f"no TLS with {place}: does it speak that, and is its certificate trusted here?"
+        beneath = beneath.__cause__ or beneath.__context__
+    return f"no connection to {place}: is `webhook-inbox serve` running?"
 
 
 def _place(url: str) -> str:
@@ -195,10 +215,20 @@ def _read(body: bytes) -> _Said:
         return _Said()
     if not isinstance(value, dict):
         return _Said()
-    outcome, reason, error = (
-        found if isinstance(found := value.get(name), str) else "" for name in ("outcome", "reason", "error")
+    names = {
+        "outcome": _CODE_CHARS_MAX,
+        "reason": _CODE_CHARS_MAX,
+        "error": _SENTENCE_CHARS_MAX,
+        "unhandled_type": _SENTENCE_CHARS_MAX,
+        "event_id": _SENTENCE_CHARS_MAX,
+        "state": _CODE_CHARS_MAX,
+    }
+    return _Said(
+        **{
+            name: found[:chars] if isinstance(found := value.get(name), str) else ""
+            for name, chars in names.items()
+        }
     )
-    return _Said(outcome[:_CODE_CHARS_MAX], reason[:_CODE_CHARS_MAX], error[:_SENTENCE_CHARS_MAX])
 
 
 def _seconds(text: str) -> float | None:

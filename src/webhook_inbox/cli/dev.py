@@ -38,27 +38,28 @@ def dev(
     log_level: LogLevelOption = "info",
 ) -> int:
     """
-    Receive and work for APP while you write it, and start anew whenever a .py file changes.
+    Receive, work and relay for APP while you write it, and start anew whenever a .py file changes.
 
     Without --database it keeps a PostgreSQL of its own in .webhook-inbox/ and hands its DSN on to APP. The schema is
-    brought up first. For production there are migrate, serve and worker.
+    brought up first. For production there are migrate, serve, worker and relay.
     """
     require("dev", "server", "uvicorn", "httptools", "watchfiles")
     from webhook_inbox.cli.database import run_plan
     from webhook_inbox.cli.dev_server import serve_reloading
-    from webhook_inbox.cli.load import load_inbox
+    from webhook_inbox.cli.load import load_inbox, refuse_absent
     from webhook_inbox.cli.logs import guard_foreign_loggers, known
     from webhook_inbox.cli.ready import refuse_unready
     from webhook_inbox.cli.server import Serving
     from webhook_inbox.protocol.migrate import migrate
 
     form = known(log_format, log_level)
+    refuse_absent(app)  # the app itself is loaded later: it may ask for its DSN as it is imported
     with _database(database) as dsn:
         os.environ.update(dict.fromkeys(_DATABASE_VARIABLES, dsn))
         os.environ.setdefault("WEBHOOK_INBOX_STOP_SECONDS_MAX", _STOP_SECONDS_MAX)
         inbox = load_inbox(app)
         run_plan(dsn, lambda: migrate(inbox.schema))
-        refuse_unready(inbox, otherwise="not serving")
+        refuse_unready(inbox, app, otherwise="not serving")
         guard_foreign_loggers()
         serving = Serving(
             reference=app or "",
@@ -72,6 +73,7 @@ def dev(
             log_level=log_level,
             access_log=False,
             with_worker=True,
+            with_relay=bool(inbox.destinations),
             json=False,
         )
         return serve_reloading(serving, inbox)

@@ -29,6 +29,7 @@ def serve_reloading(serving: Serving, inbox: Inbox) -> int:
         ops_host=serving.ops_host,
         ops_ports=range(port, port + 1),
         with_worker=serving.with_worker,
+        with_relay=serving.with_relay,
         reloading=True,
     )
     config = serving.config(app, inbox, factory=True, reload=True)
@@ -37,6 +38,8 @@ def serve_reloading(serving: Serving, inbox: Inbox) -> int:
     serving.announce(listener, [pages_url], inbox)
     for name in inbox.endpoint_modes:
         say(f"  {url_of(listener)}/{name}")
+    for name in (*inbox.endpoint_modes,)[:1]:
+        say(f"  try it: webhook-inbox send {url_of(listener)}/{name} --source NAME --secret SECRET FILE")
     say(f"  {pages_url}/metrics, {pages_url}/healthz, {pages_url}/readyz")
     say(f"starting anew whenever a .py file in {Path.cwd().name}/ changes; Ctrl-C ends it")
     supervisor.run()

@@ -20,7 +20,13 @@ from webhook_inbox.model.failure import describe
 LogFormat: TypeAlias = Literal["text", "json"]
 _LEVELS = ("debug", "info", "warning", "error")
 _OURS = ("asyncio", "psycopg", "uvicorn", "webhook_inbox")
-_STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"color_message", "message", "taskName"}
+# The last four are what other formatters, uvicorn and newer Pythons add to a record.
+_STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {
+    "asctime",
+    "color_message",
+    "message",
+    "taskName",
+}
 
 
 def known(form: str, level: str) -> LogFormat:

@@ -2,9 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import os
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
+
+from webhook_inbox.errors import ConfigurationError
+
+
+def _writable(file: str) -> str:
+    """Give *file*, unless nothing could be written to it: better refused now than when there is something to write."""
+    path = Path(file)
+    if not file:
+        return file
+    if path.is_dir():
+        raise ConfigurationError(f"cannot write {file}: it is a folder")
+    if not path.parent.is_dir():
+        raise ConfigurationError(f"cannot write {file}: there is no folder {path.parent}")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise ConfigurationError(f"cannot write {file}: you may not write there")
+    return file
+
 
 AppArgument = Annotated[
     str | None,
@@ -14,6 +33,17 @@ AppArgument = Annotated[
         show_envvar=False,
         show_default=False,
         help="Your Inbox as module:attribute, for instance billing.app:inbox. Default: $WEBHOOK_INBOX_APP.",
+    ),
+]
+AppOption = Annotated[
+    str | None,
+    typer.Option(
+        "--app",
+        metavar="APP",
+        envvar="WEBHOOK_INBOX_APP",
+        show_envvar=False,
+        show_default=False,
+        help="Your Inbox, whose database it is, as module:attribute. Default: $WEBHOOK_INBOX_APP.",
     ),
 ]
 DatabaseOption = Annotated[
@@ -41,6 +71,12 @@ JsonOption = Annotated[
     bool,
     typer.Option("--json", show_envvar=False, help="Print JSON, for programs."),
 ]
+JunitOption = Annotated[
+    str,
+    typer.Option(
+        "--junit", metavar="FILE", show_envvar=False, callback=_writable, help="Write JUnit's XML there."
+    ),
+]
 
 LogFormatOption = Annotated[
     str,
@@ -55,6 +91,30 @@ LogLevelOption = Annotated[
         help="Info tells of each event.",
     ),
 ]
+
+
+def option(*names: str, help: str, **more: Any) -> Any:  # noqa: A002, ANN401 - as Typer calls it, and gives it
+    """Declare an option of one verb, whose variable needs no word in its help."""
+    return typer.Option(*names, help=help, show_envvar=False, **more)
+
+
+def names(text: str) -> list[str]:
+    """Give the names that stand in *text* with commas between."""
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def app_to_ask(context: typer.Context, app: str | None) -> str | None:
+    """
+    Give the APP whose database a verb is about; None where ``--database`` or ``--schema`` was typed, or there is none.
+
+    Raises:
+        ConfigurationError: Both were typed.
+    """
+    if not (typed_here(context, "database") or typed_here(context, "schema")):
+        return app
+    if typed_here(context, "app"):
+        raise ConfigurationError("APP knows its database and schema: give APP, or --database and --schema")
+    return None
 
 
 def typed_here(context: typer.Context, name: str) -> bool:

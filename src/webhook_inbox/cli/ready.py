@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
-
-from webhook_inbox.cli.database import explained
+from webhook_inbox.cli.database import ask_inbox
 from webhook_inbox.errors import ConfigurationError, StoreError
 from webhook_inbox.inbox import Inbox
 
 
-def refuse_unready(inbox: Inbox, *, otherwise: str) -> None:
+def refuse_unready(inbox: Inbox, app: str | None, *, otherwise: str) -> None:
     """
     Ask the database of *inbox* whether this release can use it.
 
     Args:
+        app: By which name the user has given *inbox*.
         otherwise: How the refusal begins, for instance ``not serving``.
 
     Raises:
@@ -21,13 +20,31 @@ def refuse_unready(inbox: Inbox, *, otherwise: str) -> None:
     """
     if not inbox.endpoint_modes:
         raise ConfigurationError("the Inbox has no endpoint: open one with inbox.endpoint(...)")
+    refuse_without_database(inbox, app, otherwise=otherwise)
 
-    async def ask() -> None:
-        async with inbox.running():
-            await inbox.check()
 
+def refuse_without_destination(inbox: Inbox) -> None:
+    """
+    Refuse an inbox whose messages nobody could be sent.
+
+    Raises:
+        ConfigurationError: It has no destination.
+    """
+    if not inbox.destinations:
+        raise ConfigurationError("the Inbox has no destination: add one with inbox.destination(...)")
+
+
+def refuse_without_database(inbox: Inbox, app: str | None, *, otherwise: str) -> None:
+    """
+    Ask the database of *inbox* whether this release can use it.
+
+    Args:
+        app, otherwise: As for ``refuse_unready``.
+
+    Raises:
+        ConfigurationError: It cannot be used; says which command helps.
+    """
     try:
-        with explained(inbox.database_place):
-            asyncio.run(ask())
+        ask_inbox(inbox, Inbox.check, app=app)
     except StoreError as error:
         raise ConfigurationError(f"{otherwise}: {error}") from error

@@ -8,14 +8,15 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from webhook_inbox.cli.extras import require
 from webhook_inbox.cli.failures import BAD, GOOD
-from webhook_inbox.cli.options import JsonOption
+from webhook_inbox.cli.options import JsonOption, option
 from webhook_inbox.cli.output import is_terminal, say, tell_json
+from webhook_inbox.cli.signing import EventTypeOption, SecretOption, SourceOption, known_secret
 from webhook_inbox.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -26,16 +27,6 @@ if TYPE_CHECKING:
 _SEEDS = 2**32
 
 
-def _sources() -> list[str]:
-    from webhook_inbox.testing.signers import SIGNERS
-
-    return sorted(SIGNERS)
-
-
-def _option(*names: str, help: str, **more: Any) -> Any:  # noqa: A002, ANN401 - as Typer calls it, and gives it
-    return typer.Option(*names, help=help, show_envvar=False, **more)
-
-
 def send(
     *,
     url: Annotated[
@@ -44,58 +35,33 @@ def send(
     files: Annotated[
         list[Path], typer.Argument(metavar="FILE", help="Payloads; a folder stands for the files in it.")
     ],
-    source: Annotated[
-        str,
-        _option(
-            "--source",
-            metavar="NAME",
-            autocompletion=_sources,
-            help="Whose signature: one of `webhook-inbox sources list`, or svix.",
-        ),
-    ],
-    event_type: Annotated[
-        str | None,
-        _option(
-            "--type",
-            metavar="NAME",
-            show_default=False,
-            help="Of the event, for sources that send it in a header: github, shopify, bitbucket, woocommerce.",
-        ),
-    ] = None,
-    secret: Annotated[
-        str | None,
-        _option(
-            "--secret",
-            metavar="SECRET",
-            envvar="WEBHOOK_INBOX_SECRET",
-            show_default=False,
-            help="What the endpoint verifies with. Default: $WEBHOOK_INBOX_SECRET (which is in no list of processes).",
-        ),
-    ] = None,
+    source: SourceOption,
+    event_type: EventTypeOption = None,
+    secret: SecretOption = None,
     duplicate: Annotated[
-        int, _option("--duplicate", metavar="N", min=1, help="Deliver each file N times.")
+        int, option("--duplicate", metavar="N", min=1, help="Deliver each file N times.")
     ] = 1,
     concurrent: Annotated[
-        int, _option("--concurrent", metavar="N", min=1, max=1_000, help="Deliveries under way at once.")
+        int, option("--concurrent", metavar="N", min=1, max=1_000, help="Deliveries under way at once.")
     ] = 1,
-    shuffle: Annotated[bool, _option("--shuffle", help="Deliver in random order.")] = False,
+    shuffle: Annotated[bool, option("--shuffle", help="Deliver in random order.")] = False,
     seed: Annotated[
         int | None,
-        _option("--seed", metavar="N", show_default=False, help="Repeat the order of an earlier --shuffle."),
+        option("--seed", metavar="N", show_default=False, help="Repeat the order of an earlier --shuffle."),
     ] = None,
     rate: Annotated[
         float | None,
-        _option(
+        option(
             "--rate", metavar="N", min=0.001, show_default=False, help="Start at most N deliveries a second."
         ),
     ] = None,
     retries: Annotated[
         int,
-        _option("--retries", metavar="N", min=0, help="Further attempts until one is acknowledged with 2xx."),
+        option("--retries", metavar="N", min=0, help="Further attempts until one is acknowledged with 2xx."),
     ] = 0,
     retry_wait_seconds_max: Annotated[
         float,
-        _option(
+        option(
             "--retry-wait-seconds-max",
             metavar="N",
             min=0,
@@ -103,7 +69,7 @@ def send(
         ),
     ] = 5.0,
     timeout: Annotated[
-        float, _option("--timeout", metavar="SECONDS", min=0.001, help="Of one attempt.")
+        float, option("--timeout", metavar="SECONDS", min=0.001, help="Of one attempt.")
     ] = 30.0,
     json: JsonOption = False,
 ) -> int:
@@ -166,16 +132,9 @@ def _signer(
     source: str, secret: str | None, event_type: str, url: str, payloads: Sequence[Payload]
 ) -> Callable[[Payload, int], Signed]:
     """Give what signs one attempt; a secret or a payload of the wrong form is found here, before anything is sent."""
-    from webhook_inbox.testing.signers import SIGNERS, TYPE_IN_HEADER, Draft
+    from webhook_inbox.testing.signers import SIGNERS, Draft
 
-    if source not in SIGNERS:
-        raise ConfigurationError(f"there is no source {source!r}; there are {', '.join(sorted(SIGNERS))}")
-    if not secret:
-        raise ConfigurationError(
-            "no secret: set WEBHOOK_INBOX_SECRET to what the endpoint verifies with, or give --secret"
-        )
-    if source in TYPE_IN_HEADER and not event_type:
-        raise ConfigurationError(f"{source} sends the type of an event in a header: give --type")
+    secret = known_secret(source, secret, event_type)
     draft = Draft(body=b"", secret=secret, event_id="", event_type=event_type, timestamp=0, url=url)
 
     def sign(payload: Payload, timestamp: int) -> Signed:
@@ -184,10 +143,12 @@ def _signer(
 
     for payload in payloads:
         try:
-            sign(payload, 0)
+            headers = sign(payload, 0).headers
         except (ValueError, TypeError, LookupError, AttributeError):
             wrong = f"the secret, or {payload.file}, has not the form that {source}'s have"
             raise ConfigurationError(wrong) from None
+        if not all(text.isascii() and text.isprintable() for pair in headers for text in pair):
+            raise ConfigurationError(f"the type, the secret, or the id in {payload.file} fits into no header")
     return sign
 
 

@@ -11,6 +11,9 @@ from typing import Any, Self
 from webhook_inbox.cli.deliver import Answer
 from webhook_inbox.cli.output import counted, styled, table, tell, visible
 from webhook_inbox.cli.payloads import Payload
+from webhook_inbox.model.states import Outcome
+
+_UNHANDLED_TYPES_MAX = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,8 +79,11 @@ class Sent:
                         {
                             "status": each.status,
                             "outcome": each.outcome,
+                            "event_id": each.event_id,
+                            "state": each.state,
                             "reason": each.reason,
                             "error": each.error,
+                            "unhandled_type": each.unhandled_type,
                             "attempts": each.attempts,
                             "seconds": round(each.seconds, 6),
                         }
@@ -94,7 +100,11 @@ class Sent:
         if folder:
             tell(styled(f"in {visible(folder)}", "dim"))
         rows = [
-            [payload.file.removeprefix(folder), payload.event_id or "-", _summed(answers)]
+            [
+                payload.file.removeprefix(folder),
+                payload.event_id or _told_id(answers) or "-",
+                _summed(answers),
+            ]
             for payload, answers in self.files
         ]
         for line in table(["file", "event", "outcome"], rows):
@@ -109,6 +119,9 @@ class Sent:
         tell()
         for error in dict.fromkeys(answer.error for answer in self.answers if answer.error):
             tell(visible(error))
+        unhandled = Counter(answer.unhandled_type for answer in self.answers if answer.unhandled_type)
+        for event_type, count in unhandled.most_common(_UNHANDLED_TYPES_MAX):
+            tell(f"{counted(count, 'event')} ignored: no handler for {visible(event_type)}")
         tell(self._sum())
 
     def _outcomes(self) -> list[tuple[tuple[int | None, str, str], int]]:
@@ -141,8 +154,13 @@ def _common_folder(files: Iterable[str]) -> str:
     return os.path.join(shared, "") if shared else ""  # noqa: PTH118 - for its slash
 
 
+def _told_id(answers: Iterable[Answer]) -> str:
+    """Give the id by which the receiver knows the event, where the provider sends it elsewhere than in ``id``."""
+    return next((answer.event_id for answer in answers if answer.event_id), "")
+
+
 def _summed(answers: Iterable[Answer]) -> str:
-    """Give ``processed``, ``processed, 7 duplicate``, ``400 rejected``, ``no connection``."""
+    """Give ``processed``, ``1 processed, 7 duplicate (now processed)``, ``400 rejected``, ``no connection``."""
     counts = Counter(_label(answer) for answer in answers)
     if len(counts) == 1 and counts.total() == 1:
         return next(iter(counts))
@@ -151,6 +169,7 @@ def _summed(answers: Iterable[Answer]) -> str:
 
 def _label(answer: Answer) -> str:
     if answer.acknowledged and answer.outcome:
-        return answer.outcome
+        known = answer.outcome == Outcome.DUPLICATE and answer.state
+        return f"{answer.outcome} (now {answer.state})" if known else answer.outcome
     status = [str(answer.status)] if answer.status is not None else []
     return " ".join([*status, *([answer.outcome] if answer.outcome else [])])

@@ -2,36 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
-
-import typer
+from typing import Annotated
 
 from webhook_inbox.cli.extras import require
-from webhook_inbox.cli.options import AppArgument, JsonOption, LogFormatOption, LogLevelOption
+from webhook_inbox.cli.options import AppArgument, JsonOption, LogFormatOption, LogLevelOption, option
 from webhook_inbox.errors import ConfigurationError
-
-
-def _option(*names: str, help: str, **more: Any) -> Any:  # noqa: A002, ANN401 - as Typer calls it, and gives it
-    return typer.Option(*names, help=help, show_envvar=False, **more)
 
 
 def serve(
     *,
     app: AppArgument = None,
     host: Annotated[
-        str, _option("--host", metavar="ADDRESS", help="Where your proxy reaches it.")
+        str, option("--host", metavar="ADDRESS", help="Where your proxy reaches it.")
     ] = "127.0.0.1",
     port: Annotated[
         int,
-        _option("--port", metavar="N", min=0, max=65_535, help="0 takes any that is free, and says which."),
+        option("--port", metavar="N", min=0, max=65_535, help="0 takes any that is free, and says which."),
     ] = 8000,
-    workers: Annotated[int, _option("--workers", metavar="N", min=1, max=256, help="Processes.")] = 1,
+    workers: Annotated[int, option("--workers", metavar="N", min=1, max=256, help="Processes.")] = 1,
     with_worker: Annotated[
-        bool, _option("--with-worker", help="Run the handlers of recorded events too, in each process.")
+        bool, option("--with-worker", help="Run the handlers of recorded events too, in each process.")
+    ] = False,
+    with_relay: Annotated[
+        bool, option("--with-relay", help="Send the messages of the outbox too, in each process.")
     ] = False,
     concurrency_max: Annotated[
         int,
-        _option(
+        option(
             "--concurrency-max",
             metavar="N",
             min=1,
@@ -40,7 +37,7 @@ def serve(
     ] = 512,
     ops_port: Annotated[
         int | None,
-        _option(
+        option(
             "--ops-port",
             metavar="N",
             min=0,
@@ -50,12 +47,12 @@ def serve(
         ),
     ] = None,
     ops_host: Annotated[
-        str, _option("--ops-host", metavar="ADDRESS", help="Where your own machines reach them.")
+        str, option("--ops-host", metavar="ADDRESS", help="Where your own machines reach them.")
     ] = "127.0.0.1",
     log_format: LogFormatOption = "text",
     log_level: LogLevelOption = "info",
     access_log: Annotated[
-        bool, _option("--access-log", help="Log each request too, without its query.")
+        bool, option("--access-log", help="Log each request too, without its query.")
     ] = False,
     json: JsonOption = False,
 ) -> int:
@@ -68,7 +65,7 @@ def serve(
     require("serve", "server", "uvicorn", "httptools")
     from webhook_inbox.cli.load import load_inbox
     from webhook_inbox.cli.logs import guard_foreign_loggers, known
-    from webhook_inbox.cli.ready import refuse_unready
+    from webhook_inbox.cli.ready import refuse_unready, refuse_without_destination
     from webhook_inbox.cli.server import Serving, serve_alone, serve_with_workers
 
     form = known(log_format, log_level)
@@ -77,7 +74,9 @@ def serve(
             "--ops-port 0 is for one worker; with several, name the first of their ports"
         )
     inbox = load_inbox(app)
-    refuse_unready(inbox, otherwise="not serving")
+    if with_relay:
+        refuse_without_destination(inbox)
+    refuse_unready(inbox, app, otherwise="not serving")
     guard_foreign_loggers()
     serving = Serving(
         reference=app or "",
@@ -91,6 +90,7 @@ def serve(
         log_level=log_level,
         access_log=access_log,
         with_worker=with_worker,
+        with_relay=with_relay,
         json=json,
     )
     return serve_alone(serving, inbox) if workers == 1 else serve_with_workers(serving, inbox)

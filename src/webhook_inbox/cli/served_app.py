@@ -1,6 +1,6 @@
 """
 Hold what one server process runs: the receiver on its socket; beside it, on another one, the pages for operators; and,
-where it is asked for, a worker on connections of its own.
+where they are asked for, a worker and a relay, each on connections of its own.
 
 Nothing of the operators' pages can be reached through the receiver's port, whatever is asked for there.
 """
@@ -14,7 +14,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
@@ -25,7 +25,7 @@ import uvicorn
 from webhook_inbox.cli.failures import report, report_defect
 from webhook_inbox.cli.load import load_inbox
 from webhook_inbox.cli.logs import guard_foreign_loggers
-from webhook_inbox.cli.output import say
+from webhook_inbox.cli.output import say, visible
 from webhook_inbox.cli.sockets import bind_first_free
 from webhook_inbox.cli.stop_signals import SIGNALLED, end_soon
 from webhook_inbox.errors import InboxError
@@ -38,18 +38,23 @@ _STARTUP_FAILED = 3  # uvicorn's own code: its supervisor then stops, where any 
 
 class ServedApp:
     """
-    Serve an inbox's receiver and, for as long as it runs, its operators' pages and a worker.
+    Serve an inbox's receiver and, for as long as it runs, its operators' pages, a worker and a relay.
 
     Args:
         inbox: What is served.
         ops: A bound socket for the operators' pages; None: no such pages.
         with_worker: Whether to run the handlers of recorded events too.
+        with_relay: Whether to send the messages of the outbox too.
     """
 
-    def __init__(self, inbox: Inbox, ops: socket.socket | None, *, with_worker: bool) -> None:
+    def __init__(
+        self, inbox: Inbox, ops: socket.socket | None, *, with_worker: bool, with_relay: bool
+    ) -> None:
         guard_foreign_loggers()
         self._inbox = inbox
-        self._with_worker = with_worker
+        self._loops: list[Callable[[asyncio.Event], Coroutine[Any, Any, object]]] = []
+        self._loops += [lambda stop: inbox.work(stop=stop)] if with_worker else []
+        self._loops += [lambda stop: inbox.relay(stop=stop)] if with_relay else []
         self._receiver = inbox.asgi()
         self._ops_app = inbox.ops()
         self._ops = ops
@@ -59,20 +64,21 @@ class ServedApp:
         if scope["type"] == "lifespan":
             if self._ops is not None:
                 receive = _then_stop(receive, self._start_ops(self._ops))
-            if self._with_worker:
-                receive = _then_stop(receive, self._start_worker())
+            if self._loops:
+                receive = _then_stop(receive, self._start_loops())
         await self._receiver(scope, receive, send)
 
-    def _start_worker(self) -> Callable[[], Awaitable[object]]:
-        """Work from now on; the first signal stops it, while the server still finishes its deliveries."""
+    def _start_loops(self) -> Callable[[], Awaitable[object]]:
+        """Work from now on; the first signal stops that, while the server still finishes its deliveries."""
         loop, stop = asyncio.get_running_loop(), asyncio.Event()
-        working = asyncio.create_task(self._inbox.work(stop=stop))
-        working.add_done_callback(_tell_failure)
+        working = {asyncio.create_task(each(stop)) for each in self._loops}
+        for each in working:
+            each.add_done_callback(_tell_failure)
         _also_at_signals(lambda: loop.call_soon_threadsafe(stop.set))
 
         async def end() -> None:
             stop.set()
-            await asyncio.wait({working})
+            await asyncio.wait(working)
             end_soon()
 
         return end
@@ -100,10 +106,10 @@ class ServedApp:
 
 
 def _tell_failure(working: asyncio.Task[Any]) -> None:
-    """Say so when the worker failed; deliveries are recorded all the same, for any other worker."""
+    """Say so when a worker or a relay failed; deliveries are recorded all the same, and messages kept."""
     if not working.cancelled() and (error := working.exception()) is not None:
         report(error) if isinstance(error, InboxError) else report_defect(error)
-        say("no worker runs in this process any more; deliveries are still recorded")
+        say("a worker or relay of this process runs no more; deliveries are still recorded, messages kept")
 
 
 def _then_stop(receive: Receive, end: Callable[[], Awaitable[object]]) -> Receive:
@@ -161,6 +167,7 @@ class WorkerApp:
         ops_host: Where the operators' pages listen.
         ops_ports: Each worker takes the first that is free, so that a scraper reaches every worker; none: no pages.
         with_worker: Whether each runs the handlers of recorded events too.
+        with_relay: Whether each sends the messages of the outbox too.
         reloading: Whether a process that does not start is started again when a file changes.
     """
 
@@ -168,6 +175,7 @@ class WorkerApp:
     ops_host: str
     ops_ports: range
     with_worker: bool
+    with_relay: bool
     reloading: bool = False
 
     def __call__(self) -> ServedApp:
@@ -181,7 +189,9 @@ class WorkerApp:
             if self.reloading:
                 say("it starts again when a file is saved")
             sys.exit(_STARTUP_FAILED)
-        return ServedApp(inbox, ops, with_worker=self.with_worker)
+        if self.reloading:
+            say(f"{visible(self.reference)} is loaded")
+        return ServedApp(inbox, ops, with_worker=self.with_worker, with_relay=self.with_relay)
 
 
 def _end_with_parent() -> None:

@@ -15,7 +15,6 @@ What is set, and why:
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import math
 import os
@@ -59,6 +58,7 @@ class Serving:
         log_level: Of our own logger.
         access_log: Whether a line is written for every request.
         with_worker: Whether each process runs the handlers of recorded events too.
+        with_relay: Whether each process sends the messages of the outbox too.
         json: Whether stdout tells a program where we listen.
     """
 
@@ -73,6 +73,7 @@ class Serving:
     log_level: str
     access_log: bool
     with_worker: bool
+    with_relay: bool
     json: bool
 
     def config(self, app: Any, inbox: Inbox, **more: Any) -> uvicorn.Config:  # noqa: ANN401 - an ASGI app, or what makes one
@@ -104,6 +105,7 @@ class Serving:
                     "ops": ops,
                     "workers": self.workers,
                     "with_worker": self.with_worker,
+                    "with_relay": self.with_relay,
                     "pid": os.getpid(),
                 }
             )
@@ -111,8 +113,10 @@ class Serving:
         else:
             beside = f"; ops on {', '.join(ops)}" if ops else ""
             working = "; working off what is recorded" if self.with_worker else ""
+            relaying = f"; sending to {', '.join(inbox.destinations)}" if self.with_relay else ""
             say(
-                f"listening on {url} for {', '.join(names)}, with {visible(inbox.database_place)}{beside}{working}"
+                f"listening on {url} for {', '.join(names)}, with {visible(inbox.database_place)}"
+                f"{beside}{working}{visible(relaying)}"
             )
             waiting = [name for name, mode in inbox.endpoint_modes.items() if mode != "inline"]
             if waiting and not self.with_worker:
@@ -122,23 +126,25 @@ class Serving:
                 )
 
     def say_stopping(self, inbox: Inbox) -> None:
-        """Say that no more is accepted; a reader of stderr that has gone stops nothing."""
+        """Say that no more is accepted."""
         if not self.json:
-            with contextlib.suppress(OSError):
-                say(f"stopping; what is under way has {_drain_seconds(inbox)} s")
+            say(f"stopping; what is under way has {_drain_seconds(inbox)} s")
 
     def say_stopped(self) -> None:
         """Say that everything is finished."""
         if not self.json:
-            with contextlib.suppress(OSError):
-                say("stopped")
+            say("stopped")
 
 
 def serve_alone(serving: Serving, inbox: Inbox) -> int:
     """Serve in this process until SIGTERM or SIGINT, and finish what is under way."""
     listener = bind(serving.host, serving.port)
     ops = None if serving.ops_port is None else bind(serving.ops_host, serving.ops_port)
-    server = _Server(serving.config(ServedApp(inbox, ops, with_worker=serving.with_worker), inbox))
+    server = _Server(
+        serving.config(
+            ServedApp(inbox, ops, with_worker=serving.with_worker, with_relay=serving.with_relay), inbox
+        )
+    )
 
     def stop(_signal: int, _frame: FrameType | None) -> None:
         server.should_exit = True
@@ -171,6 +177,7 @@ def serve_with_workers(serving: Serving, inbox: Inbox) -> int:
         ops_host=serving.ops_host,
         ops_ports=ports,
         with_worker=serving.with_worker,
+        with_relay=serving.with_relay,
     )
     config = serving.config(app, inbox, factory=True, workers=serving.workers)
     supervisor = _Supervisor(config, sockets=[listener])

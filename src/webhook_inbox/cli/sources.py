@@ -80,7 +80,7 @@ def row(source: type[Source]) -> tuple[str, ...]:
         _YES_OR_NO[source.signed_id],
         again,
         _plain(answer) if answer else _YES_OR_NO[None],
-        _YES_OR_NO[facts.list_api],
+        f"reconcile {_asked(facts.past_events.seconds)}" if source.reconciles else _YES_OR_NO[facts.list_api],
     )
 
 
@@ -102,6 +102,13 @@ def facts_of(source: type[Source]) -> Iterator[tuple[str, str, str]]:
         ("past events", facts.past_events),
     ):
         yield heading, fact.text or _YES_OR_NO[None], fact.source
+    asked = _asked(facts.past_events.seconds)
+    yield "reconcile", f"{asked}, with an `api_key`" if source.reconciles else "does not ask", ""
+
+
+def _asked(seconds: float | None) -> str:
+    """Say that ``reconcile`` asks, and how far back where that does not depend on the sender."""
+    return f"asks, {_plain(seconds)} back" if seconds else "asks"
 
 
 def _plain(seconds: float) -> str:

@@ -29,7 +29,9 @@ its member `payload`, or an object of its members.
 *ID signed*: whether one signature covers the event id and the whole event. Where it does not, whoever holds one
 delivery can send it under another id or with another content; a second body under an id that is known is kept as
 evidence, and has no effect. *Sends again*: by itself, after a 5xx, and for how long; where it does not,
-`mode="inline"` is refused. What no page, SDK or source code says is *not confirmed*: that does not mean "no".
+`mode="inline"` is refused. *Lists past events*: whether an API does; where [`webhook-inbox reconcile`](
+../how-to/reconcile.md) asks it for what never arrived, how far back it can. What no page, SDK or source code says is
+*not confirmed*: that does not mean "no".
 
 | class | provider | id signed | sends again | answer within | lists past events |
 | --- | --- | --- | --- | --- | --- |

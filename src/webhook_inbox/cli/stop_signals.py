@@ -96,8 +96,7 @@ def _follow(signals: socket.socket, stop: Callable[[], None], seconds_max: float
         try:
             number = _next(signals)
         except TimeoutError:
-            with contextlib.suppress(OSError):
-                say("not everything ended in time; what is still held returns when its lease ends")
+            say("not everything ended in time; what is still held returns when its lease ends")
             _end(ending.code)
         if number is not None:
             os._exit(SIGNALLED + number)
