@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from typing import Any, Never, Protocol, TypeVar
 
 from webhook_inbox.model.event import Event
 from webhook_inbox.protocol.endpoint import EndpointPlan
@@ -50,14 +50,14 @@ class Endpoint:
         """
         return self._included(lambda handlers: handlers.on(*event_types, prepare=prepare, pipeline=pipeline))
 
-    def on_batch(self, *event_types: str) -> Decorator:
+    def on_batch(self, *event_types: str, **unfit: Never) -> Decorator:
         """
         Register the decorated function as set-based for *event_types*; see ``Handlers.on_batch``.
 
         Raises:
             ConfigurationError: As ``on``.
         """
-        return self._included(lambda handlers: handlers.on_batch(*event_types))
+        return self._included(lambda handlers: handlers.on_batch(*event_types, **unfit))
 
     def include(self, handlers: Handlers) -> None:
         """

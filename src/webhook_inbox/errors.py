@@ -14,6 +14,9 @@ Name everything that can go wrong, once, for whoever has to act on it.
     │   ├── HandlerNotYetError         it asked to be run again later
     │   ├── HandlerTimeoutError        it took longer than handler_seconds_max
     │   └── TransactionEndedError      it committed, rolled back or aborted the transaction it was given
+    ├── DestinationError               where messages are sent to cannot be reached, or has not what it needs
+    ├── VerificationKeyError           a provider's key or certificate cannot be fetched: the delivery must come again
+    ├── ArgumentError                  tx or inbox was given what cannot be stored; a ValueError
     ├── PayloadError                   the body is no JSON that can be read (raised where the payload is first used)
     ├── BodyConsumedError              the framework read the request body before the inbox could
     ├── MigrationError                 a migration did not apply; nothing of it is left
@@ -25,14 +28,20 @@ No message here ever holds a secret, an expected signature or a payload (P-QUIET
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Self
 
 
 class InboxError(Exception):
-    """Carry a stable *code* and say whether the same call may succeed later (*retryable*)."""
+    """
+    Carry a stable *code* and say whether the same call may succeed later (*retryable*).
+
+    Attributes:
+        wraps: Whether its text says no more than that there is a ``__cause__``, which says the rest.
+    """
 
     code: ClassVar[str] = "inbox_error"
     retryable: ClassVar[bool] = False
+    wraps: bool = False
 
 
 class ConfigurationError(InboxError):
@@ -82,12 +91,33 @@ class StatementError(StoreError):
     """Say that one statement failed for a reason of its own; the transaction is aborted."""
 
     code = "statement"
+    wraps = True
 
 
 class SchemaVersionError(StoreError):
-    """Refuse a schema that this release cannot serve, naming the command or the upgrade that helps."""
+    """
+    Refuse a schema that this release cannot serve, naming the command or the upgrade that helps.
+
+    Args:
+        message: How it stands.
+        sqlstate: As for ``StoreError``.
+        migrate: What brings it up; empty where that does not help.
+    """
 
     code = "schema_version"
+
+    def __init__(self, message: str, *, sqlstate: str | None = None, migrate: str = "") -> None:
+        super().__init__(f"{message}: run {migrate}" if migrate else message, sqlstate=sqlstate)
+        self._found, self._migrate = message, migrate
+
+    def helped_by(self, command: str) -> Self:
+        """Give the same error where it is known which *command* brings this very schema up."""
+        migrate = self._migrate and f"`{command}`"
+        return type(self)(self._found, sqlstate=self.sqlstate, migrate=migrate)
+
+
+#: What brings a schema up for which only the user knows how the Inbox is called.
+MIGRATE_INBOX = "`webhook-inbox migrate MODULE:ATTRIBUTE` of this inbox, or inbox.migrate()"
 
 
 class HandlerError(InboxError):
@@ -98,9 +128,19 @@ class HandlerError(InboxError):
 
 
 class HandlerFailedError(HandlerError):
-    """Wrap what a handler raised, kept as ``__cause__``."""
+    """
+    Say that a handler failed; what it raised is kept as ``__cause__``.
+
+    Args:
+        message: What it did, and what to do instead.
+        wraps: See ``InboxError``.
+    """
 
     code = "handler_failed"
+
+    def __init__(self, message: str, *, wraps: bool = False) -> None:
+        super().__init__(message)
+        self.wraps = wraps
 
 
 class HandlerNotYetError(HandlerError):
@@ -123,6 +163,26 @@ class TransactionEndedError(HandlerError):
     """Say that a handler committed, rolled back or left aborted the transaction it was given (P-ONCE)."""
 
     code = "transaction_ended"
+
+
+class DestinationError(InboxError):
+    """Say why a destination of the relay takes nothing: it cannot be reached, or has not what it needs."""
+
+    code = "destination"
+    retryable = True
+
+
+class VerificationKeyError(InboxError):
+    """Say that a provider's key or certificate cannot be fetched now, so that nothing of its can be verified."""
+
+    code = "verification_key"
+    retryable = True
+
+
+class ArgumentError(InboxError, ValueError):
+    """Refuse what ``tx`` or ``inbox`` was given, by the rule that it breaks; never quotes it."""
+
+    code = "argument"
 
 
 class PayloadError(InboxError, ValueError):

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
-from typing import Unpack
+from inspect import signature
+from typing import Any, TypeVar, Unpack
 
 from webhook_inbox.endpoint import Endpoint
 from webhook_inbox.errors import ConfigurationError
-from webhook_inbox.http.answer import closing
 from webhook_inbox.http.asgi import AsgiReceiver
 from webhook_inbox.http.ops import OpsApp
-from webhook_inbox.http.request import HttpRequest, read_request
-from webhook_inbox.model.delivery import Delivery
-from webhook_inbox.model.headers import HeaderPairs
-from webhook_inbox.model.receipt import Receipt
+from webhook_inbox.http.wsgi import WsgiReceiver
 from webhook_inbox.model.settings import PROCESS_WIDE, Settings, SettingsGiven
-from webhook_inbox.model.states import Outcome
-from webhook_inbox.protocol import answers
+from webhook_inbox.outbox import Outbox
 from webhook_inbox.protocol.endpoint import (
     DeadHead,
     EndpointPlan,
@@ -31,27 +26,38 @@ from webhook_inbox.protocol.endpoint import (
     Unhandled,
 )
 from webhook_inbox.protocol.lease import pause, resume
-from webhook_inbox.protocol.migrate import DEFAULT_SCHEMA
+from webhook_inbox.protocol.migrate import (
+    DEFAULT_SCHEMA,
+    LOCK_WAIT_SECONDS,
+    Progress,
+    SchemaStatus,
+    bring_up,
+    schema_status,
+)
 from webhook_inbox.protocol.probe import Probe, no_probe
 from webhook_inbox.protocol.process import RunOutcome
 from webhook_inbox.protocol.status import Backlog, read_backlog
+from webhook_inbox.protocol.steps import Plan
+from webhook_inbox.reception import Reception
 from webhook_inbox.runtime.database import Database, Drivers, drivers_for
 from webhook_inbox.runtime.hooks import DeadHook, ErrorHook, Hooks
 from webhook_inbox.runtime.service import Service
 from webhook_inbox.sources.source import Source
-from webhook_inbox.telemetry.registry import UNKNOWN_ENDPOINT, Metrics
-from webhook_inbox.telemetry.results import log_result
+from webhook_inbox.telemetry.events import VARIABLE_UNKNOWN
+from webhook_inbox.telemetry.registry import Metrics
+
+T = TypeVar("T")
 
 
-class Inbox:
+class Inbox(Reception, Outbox):
     """
     Make the effect of each webhook commit once, with the event.
 
     Args:
         database: A DSN; a ``psycopg_pool.ConnectionPool`` or ``AsyncConnectionPool``; a SQLAlchemy ``Engine`` or
-            ``AsyncEngine``, or a sessionmaker that is bound to one; an ``asyncpg.Pool``; or ``Django("default")``. None
-            takes the DSN from ``WEBHOOK_INBOX_DATABASE_URL``, then ``DATABASE_URL``. Nothing connects before the first
-            delivery.
+            ``AsyncEngine``, or a sessionmaker that is bound to one; an ``asyncpg.Pool``, or what opens one,
+            ``partial(asyncpg.create_pool, ...)``; or ``Django("default")``. None takes the DSN from
+            ``WEBHOOK_INBOX_DATABASE_URL``, then ``DATABASE_URL``. Nothing connects before the first delivery.
         schema: Where the tables are; ``webhook-inbox migrate`` makes them.
         probe: A test seam: told every fault point of every plan and answer; see ``webhook_inbox.testing``.
         settings: Any of ``Settings``; what is not given comes from ``WEBHOOK_INBOX_<NAME>``, else its default.
@@ -68,17 +74,20 @@ class Inbox:
         probe: Probe = no_probe,
         **settings: Unpack[SettingsGiven],
     ) -> None:
-        self._settings = Settings.from_environment().with_overrides(settings)
+        for variable, meant in Settings.misspelt().items():
+            VARIABLE_UNKNOWN.log(variable, meant)
+        self._settings = Settings.from_environment().with_overrides(
+            settings, beside=signature(Inbox).parameters
+        )
         self._schema = schema
         self._probe = probe
-        self._endpoints: dict[str, Endpoint] = {}
-        self._hooks = Hooks()
-        self._metrics = Metrics()
         self._database = database
-        drivers = self._drivers()
-        self._service = Service(
-            drivers, schema=schema, settings=self._settings, report=self._hooks.error, dead=self._hooks.dead
+        hooks, metrics = Hooks(), Metrics()
+        service = Service(
+            self._drivers(), schema=schema, settings=self._settings, hooks=hooks, metrics=metrics
         )
+        Reception.__init__(self, service, hooks, metrics)
+        Outbox.__init__(self, service, self._drivers, schema=schema, metrics=metrics)
 
     @property
     def schema(self) -> str:
@@ -95,6 +104,11 @@ class Inbox:
             + each.handler_seconds_max
             for each in (self._settings, *(endpoint.plan.settings for endpoint in self._endpoints.values()))
         )
+
+    @property
+    def endpoint_plans(self) -> dict[str, EndpointPlan]:
+        """Give what is known of each endpoint, in the order in which they were opened; for who operates them."""
+        return {plan.name: plan for plan in self._plans()}
 
     @property
     def endpoint_modes(self) -> dict[str, Mode]:
@@ -170,7 +184,7 @@ class Inbox:
             name=name,
             source=source,
             mode=mode,
-            settings=self._settings.with_overrides(settings),
+            settings=self._settings.with_overrides(settings, beside=signature(self.endpoint).parameters),
             unhandled=unhandled,
             keep=keep,
             keep_fields=tuple(keep_fields),
@@ -213,70 +227,44 @@ class Inbox:
             metrics=self._metrics,
         )
 
+    def wsgi(self) -> WsgiReceiver:
+        """
+        Give the WSGI app that providers post to: ``POST /{endpoint}``; it mounts anywhere.
+
+        A process opens its connections when they are first needed, so a server may fork after it has made the inbox;
+        ``close`` closes them. The handlers of queued events run in ``webhook-inbox worker``, a process of its own.
+
+        Raises:
+            ConfigurationError: The database given serves event loops only.
+        """
+        self._service.require_threads("inbox.wsgi()")
+        return WsgiReceiver(
+            find=self._find, deliver=self._deliver_sync, probe=self._probe, metrics=self._metrics
+        )
+
+    def django_view(self, endpoint: str | None = None, *, asynchronous: bool = False) -> Callable[..., Any]:
+        """
+        Give the Django view that providers post to: ``path("webhooks/<str:endpoint>", inbox.django_view())``.
+
+        It is exempt from ``ATOMIC_REQUESTS``, CSRF's token and ``LoginRequiredMiddleware``.
+
+        Args:
+            endpoint: Its name, for a route that does not give one.
+            asynchronous: Make an ``async def`` view, for a project under ASGI.
+
+        Raises:
+            ConfigurationError: There is no such endpoint, or the database given does not serve threads and the view
+                is ``def``.
+        """
+        from webhook_inbox.http.django_view import async_view, sync_view
+
+        if endpoint is not None:
+            self._known(endpoint)
+        return async_view(self.asgi(), endpoint) if asynchronous else sync_view(self.wsgi(), endpoint)
+
     def ops(self) -> OpsApp:
         """Give the ASGI app for operators: ``/healthz``, ``/readyz``, ``/metrics``; keep it away from providers."""
         return OpsApp(check=self._service.check, metrics=self._metrics)
-
-    async def receive(
-        self, endpoint: str, *, headers: HeaderPairs, body: bytes, method: str = "POST", url: str = ""
-    ) -> Receipt:
-        """
-        Take in one delivery that a route of your own has read.
-
-        Args:
-            endpoint: A name given to ``endpoint``.
-            headers: Every pair as sent, repeated ones included.
-            body: The raw bytes, before any parsing.
-            method: The request's method.
-            url: As the client asked for it; some providers sign it.
-
-        Returns:
-            The receipt to send back. Never raises for what a sender, a handler or the database causes.
-
-        Raises:
-            ConfigurationError: There is no such endpoint.
-
-        Promises: P-RAW, P-ACK, P-DUP, P-ONCE, P-STATE, P-CALM.
-        """
-        return await self._deliver(self._known(endpoint), Delivery.now(method, url, headers, body))
-
-    def receive_sync(
-        self, endpoint: str, *, headers: HeaderPairs, body: bytes, method: str = "POST", url: str = ""
-    ) -> Receipt:
-        """
-        Take in one delivery on the calling thread; see ``receive``.
-
-        Raises:
-            ConfigurationError: There is no such endpoint.
-        """
-        plan = self._known(endpoint)
-        started = time.perf_counter()
-        receipt = self._service.receive_sync(plan, Delivery.now(method, url, headers, body))
-        return self._told(plan, receipt, started)
-
-    async def receive_request(self, request: HttpRequest, *, endpoint: str | None = None) -> Receipt:
-        """
-        Take in one delivery within your own Starlette or FastAPI route: the body is read here, under our limits.
-
-        Args:
-            request: The framework's request, its body not read yet.
-            endpoint: A name given to ``endpoint``; where it is not given, the last segment of the request's
-                path names it, or it is the only endpoint there is.
-
-        Raises:
-            BodyConsumedError: The framework has read the body already.
-            ConfigurationError: *endpoint* names none; where the path names none, the receipt is a 404.
-        """
-        plan = self._known(endpoint) if endpoint is not None else self._meant(request)
-        if plan is None:  # the path decides, and a stranger may have chosen it (P-CALM)
-            refusal = answers.unknown_endpoint(str(request.scope["path"]).rstrip("/").rpartition("/")[2])
-            self._metrics.count(UNKNOWN_ENDPOINT, refusal)
-            return closing(refusal, request.scope)
-        read = await read_request(request, plan)
-        if isinstance(read, Receipt):
-            self._metrics.count(plan.name, read)
-            return read
-        return await self._deliver(plan, read)
 
     async def work(self, *, stop: asyncio.Event | None = None, drain: bool = False) -> Counter[RunOutcome]:
         """
@@ -291,11 +279,13 @@ class Inbox:
 
         Promises: P-COUNT, P-FENCE, P-FLOW, P-ONCE.
         """
-        return await self._service.work(self._plans, self._drivers(), stop or asyncio.Event(), drain=drain)
+        stop, told = stop or asyncio.Event(), self._metrics.reconciled
+        return await self._service.work(self._plans, self._drivers(), stop, drain=drain, reconciled=told)
 
     async def pause(self, endpoint: str, *, by: str = "") -> None:
         """
-        Stop running the events of *endpoint*, in every worker, from their next claim on; receiving goes on.
+        Stop running the events of *endpoint*, in every worker, from their next claim on; receiving goes on. One that is
+        paused already stays as it is.
 
         Args:
             by: Who asked, for whoever wonders.
@@ -305,32 +295,39 @@ class Inbox:
         """
         await self._service.perform(lambda: pause(self._known(endpoint).name, by, self._schema))
 
-    async def resume(self, endpoint: str) -> bool:
+    async def resume(self, endpoint: str, *, by: str = "") -> bool:
         """Run the events of *endpoint* again; False where it was not paused. Raises as ``pause``."""
-        return await self._service.perform(lambda: resume(self._known(endpoint).name, self._schema))
+        return await self._service.perform(lambda: resume(self._known(endpoint).name, by, self._schema))
 
     @asynccontextmanager
-    async def running(self, *, worker: bool = False) -> AsyncIterator[None]:
+    async def running(self, *, worker: bool = False, relay: bool = False) -> AsyncIterator[None]:
         """
         Run what serves this inbox while the block runs; close what it opened when the block ends.
 
         Args:
             worker: Whether to work off queued events in this process, on connections of its own.
+            relay: Whether to send the messages of the outbox in this process, on connections of its own.
 
         Raises:
-            Exception: What the worker ended with, when the block ends; the log had it at once.
+            ConfigurationError: A relay is asked for, and there is no destination.
+            Exception: What the worker or the relay ended with, when the block ends; the log had it at once.
         """
         stop = asyncio.Event()
-        working = asyncio.create_task(self.work(stop=stop)) if worker else None
+        loops: list[Coroutine[Any, Any, object]] = [self.work(stop=stop)] if worker else []
+        loops += [self.relay(stop=stop)] if relay else []
+        looking = asyncio.create_task(self._service.look_around())
+        working = {asyncio.create_task(each) for each in loops}
         try:
             yield
         finally:
             stop.set()
-            if working is not None:
-                await asyncio.wait({working})
+            looking.cancel()
+            if working:
+                await asyncio.wait(working)
             await self._service.stop()
-            if working is not None and not working.cancelled():
-                working.result()
+            for each in working:
+                if not each.cancelled():
+                    each.result()
 
     @asynccontextmanager
     async def lifespan(self, app: object) -> AsyncIterator[None]:  # noqa: ARG002 - frameworks pass their app
@@ -351,6 +348,28 @@ class Inbox:
         """
         await self._service.check()
 
+    async def migrate(
+        self, *, lock_wait_seconds: float = LOCK_WAIT_SECONDS, progress: Progress | None = None
+    ) -> SchemaStatus:
+        """
+        Bring the schema up, and say how it stands then; what ``webhook-inbox migrate`` does.
+
+        Args:
+            lock_wait_seconds: How long to wait for a lock that others hold.
+            progress: Told of each step.
+
+        Raises:
+            MigrationError: A step did not apply; says which and why. Those before it are applied.
+            StoreError: As ``check``.
+        """
+        return await self._service.perform(
+            lambda: bring_up(self._schema, lock_wait_seconds=lock_wait_seconds, progress=progress)
+        )
+
+    async def schema_status(self) -> SchemaStatus:
+        """Say how the schema stands to this release, as ``webhook-inbox migrate --check``. Raises as ``check``."""
+        return await self._service.perform(lambda: schema_status(self._schema))
+
     async def backlog(self) -> Backlog:
         """
         Count what is not settled; what ``webhook-inbox status`` shows.
@@ -358,38 +377,16 @@ class Inbox:
         Raises:
             StoreError: As ``check``.
         """
-        return await self._service.perform(lambda: read_backlog(self._schema))
+        return await self.perform(read_backlog)
 
-    def _find(self, name: str) -> EndpointPlan | None:
-        endpoint = self._endpoints.get(name)
-        return None if endpoint is None else endpoint.plan
+    async def perform(self, plan: Callable[[str], Plan[T]]) -> T:
+        """
+        Perform one of the plans of ``webhook_inbox.protocol`` on the schema; what the command line operates with.
 
-    def _meant(self, request: HttpRequest) -> EndpointPlan | None:
-        last_segment = str(request.scope["path"]).rstrip("/").rpartition("/")[2]
-        if (plan := self._find(last_segment)) is not None:
-            return plan
-        return next(iter(self._endpoints.values())).plan if len(self._endpoints) == 1 else None
-
-    def _known(self, name: str) -> EndpointPlan:
-        if (plan := self._find(name)) is None:
-            raise ConfigurationError(
-                f"there is no endpoint {name!r}; open it with inbox.endpoint({name!r}, ...)"
-            )
-        return plan
-
-    async def _deliver(self, plan: EndpointPlan, delivery: Delivery) -> Receipt:
-        started = time.perf_counter()
-        return self._told(plan, await self._service.receive(plan, delivery), started)
-
-    def _told(self, plan: EndpointPlan, receipt: Receipt, started: float) -> Receipt:
-        receipt = answers.suited(receipt, plan.source)
-        self._metrics.observe(plan.name, receipt, time.perf_counter() - started)
-        for result in receipt.results:
-            told = plan.mode == "hybrid"  # its run has told of the death, in the log and to the hook
-            log_result(plan.name, result, dead_is_told=told)
-            if result.outcome is Outcome.DEAD and not told:
-                self._hooks.dead(plan.name, result)
-        return receipt
+        Raises:
+            StoreError: As ``check``.
+        """
+        return await self._service.perform(lambda: plan(self._schema))
 
     def _drivers(self) -> Drivers:
         return drivers_for(self._database, settings=self._settings, probe=self._probe)

@@ -15,7 +15,7 @@ A check raises ``AssertionError`` with a sentence that says what is wrong; it ne
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from webhook_inbox.errors import ConfigurationError
@@ -23,51 +23,16 @@ from webhook_inbox.model.delivery import Delivery
 from webhook_inbox.model.headers import Headers
 from webhook_inbox.model.secret import secrets_of
 from webhook_inbox.sources.source import Identity, Reading, Rejected, Source, Unreadable, Verified
+from webhook_inbox.testing.tampering import (
+    HOSTILE_BODIES,
+    HOSTILE_TEXTS,
+    flips,
+    other_digests,
+    other_labels,
+    with_header,
+)
 
 SENT_AT = 1_767_225_600  # 2026-01-01T00:00:00Z
-
-_HOSTILE_TEXTS = (
-    "",
-    " ",
-    "\0",
-    "\r\n x",
-    "=",
-    ",",
-    ";",
-    "v1",
-    "v1,",
-    "sha256=",
-    "é" * 64,
-    "\u0661" * 10,
-    "\ud800",
-    "0" * 64,
-    "A" * 43 + "=",
-    "a" * 1_000_000,
-    "v1=," * 10_000,
-    "v1, " * 10_000,
-    "h1=;" * 10_000,
-)
-_HOSTILE_BODIES = (
-    b"",
-    b" ",
-    b"\0",
-    b"\xff\xfe",
-    b"\xef\xbb\xbf{}",
-    b"null",
-    b"1",
-    b'"text"',
-    b"{",
-    b"{}",
-    b"[]",
-    b"[1,2]",
-    b"payload=",
-    b"payload=%7B%7D",
-    b"a=%FF",
-    b'{"id":"\\ud800","type":1}',
-    b"[" * 100_000,
-    b'{"a":' * 5_000 + b"1" + b"}" * 5_000,
-    b'{"n":' + b"9" * 5_000 + b"}",
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +50,10 @@ class Example:
         signature_headers: Those in which every bit counts; empty where the signature stands in the body.
         covers_body: Whether every bit of the body counts too.
         tolerance_seconds: How far the signed time may lie from the host's clock; None where no time is signed.
+        names_algorithm: Whether the header says by which of several algorithms it is signed, so that each counts.
+        repeats_headers: Whether the provider sends a signature header more than once, so that each counts.
+        same_ids_again: Whether a redelivery has the same ids; only for a provider that tells two events apart by
+            nothing but the time of their sending, it has not.
     """
 
     make: Callable[[Sequence[str]], Source]
@@ -96,6 +65,9 @@ class Example:
     signature_headers: tuple[str, ...]
     covers_body: bool = True
     tolerance_seconds: float | None = None
+    names_algorithm: bool = False
+    repeats_headers: bool = False
+    same_ids_again: bool = True
 
     @property
     def delivery(self) -> Delivery:
@@ -120,7 +92,7 @@ def believes_what_is_signed(example: Example) -> None:
 
 
 def names_every_event(example: Example) -> None:
-    """Have every event named, the same way each time."""
+    """Have every event named, the same way in every copy of the delivery."""
     readings = example.readings(example.delivery)
     events = [reading for reading in readings if isinstance(reading, Identity)]
     _must(len(events) == len(readings), "an event of the delivery cannot be read")
@@ -130,7 +102,9 @@ def names_every_event(example: Example) -> None:
     )
     again = example.readings(example.request(SENT_AT + 1))
     ids = tuple(reading.event_id for reading in again if isinstance(reading, Identity))
-    _must(ids == example.event_ids, "a redelivery has another id")
+    _must(ids == example.event_ids or not example.same_ids_again, "a redelivery has another id")
+    copy = example.readings(replace(example.delivery, received_at=SENT_AT + 1))
+    _must(copy == readings, "the same bytes have another id when they come later")
 
 
 def gives_each_event_its_own_bytes(example: Example) -> None:
@@ -154,19 +128,41 @@ def refuses_every_truncation(example: Example) -> None:
     """Have every proper beginning of every signature header refused."""
     for name, value in _signatures(example):
         for length in range(len(value)):
-            sent = _with_header(example.delivery, name, value[:length])
+            sent = with_header(example.delivery, name, value[:length])
             _must(_refused(example, sent), f"{name} is believed when cut to {length} characters")
 
 
 def refuses_every_flipped_bit(example: Example) -> None:
     """Have every signature header refused in which one bit is another, and every such body that is signed."""
     for name, value in _signatures(example):
-        for position, flipped in _flipped(value.encode("latin-1")):
-            sent = _with_header(example.delivery, name, flipped.decode("latin-1"))
+        for position, flipped in flips(value.encode("latin-1")):
+            sent = with_header(example.delivery, name, flipped.decode("latin-1"))
             _must(_refused(example, sent), f"{name} is believed with a bit of byte {position} changed")
-    for position, flipped in _flipped(example.delivery.body) if example.covers_body else ():
+    for position, flipped in flips(example.delivery.body) if example.covers_body else ():
         sent = replace(example.delivery, body=flipped)
         _must(_refused(example, sent), f"the body is believed with a bit of byte {position} changed")
+
+
+def refuses_another_version(example: Example) -> None:
+    """Have no other version and no other algorithm believed: neither by its label nor by the digest, nor by both."""
+    for name, value in _signatures(example):
+        for label in (value, *other_labels(value)):
+            digests = other_digests(label, example.secret, example.delivery.body)
+            for text in (label,) if example.names_algorithm else (label, *digests):
+                sent = with_header(example.delivery, name, text)
+                _must(
+                    text == value or _refused(example, sent), f"{name} is believed with another version in it"
+                )
+
+
+def refuses_a_repeated_signature(example: Example) -> None:
+    """Have a header refused that came twice, the good one among them: nobody knows which of them counts."""
+    for name, value in _signatures(example) if not example.repeats_headers else ():
+        for pair in ((value, value), (value, "0" * len(value)), ("0" * len(value), value)):
+            _must(
+                _refused(example, with_header(example.delivery, name, *pair)),
+                f"a repeated {name} is believed",
+            )
 
 
 def refuses_a_missing_signature(example: Example) -> None:
@@ -176,7 +172,7 @@ def refuses_a_missing_signature(example: Example) -> None:
         _must(_refused(example, without), f"a delivery without {name} is believed")
         for text in ("", " ", "\t"):
             _must(
-                _refused(example, _with_header(example.delivery, name, text)), f"an empty {name} is believed"
+                _refused(example, with_header(example.delivery, name, text)), f"an empty {name} is believed"
             )
 
 
@@ -186,7 +182,7 @@ def refuses_a_folded_signature(example: Example) -> None:
         for position in range(1, len(value)):
             folded = f"{value[:position]}\r\n {value[position:]}"
             _must(
-                _refused(example, _with_header(example.delivery, name, folded)),
+                _refused(example, with_header(example.delivery, name, folded)),
                 f"a folded {name} is believed",
             )
 
@@ -206,12 +202,12 @@ def refuses_a_time_outside_the_tolerance(example: Example) -> None:
 def refuses_whatever_a_stranger_sends(example: Example) -> None:
     """Have no header and no body believed that was made without the secret; nothing raises (P-CALM)."""
     names = example.signature_headers or ("content-type",)
-    for text in _HOSTILE_TEXTS:
+    for text in HOSTILE_TEXTS:
         everywhere = replace(example.delivery, headers=Headers((name, text) for name in names))
         twice = replace(example.delivery, headers=Headers((name, text) for name in (*names, *names)))
         for sent in (everywhere, twice) if example.signature_headers else ():
             _must(_refused(example, sent), "a header that anybody can write is believed")
-    for body in _HOSTILE_BODIES:
+    for body in HOSTILE_BODIES:
         sent = replace(example.delivery, body=body)
         believed = not _refused(example, sent)
         _must(not (believed and example.covers_body), "a body that was never signed is believed")
@@ -221,7 +217,7 @@ def reads_whatever_is_signed(example: Example) -> None:
     """Have at least one reading of any body, and no handshake where there is none; nothing raises (P-CALM)."""
     source = example.make((example.secret,))
     secrets = secrets_of(source.secrets, setting="secrets")
-    for body in _HOSTILE_BODIES:
+    for body in HOSTILE_BODIES:
         for headers in (example.delivery.headers, Headers()):
             sent = replace(example.delivery, body=body, headers=headers)
             readings = source.identify(sent)
@@ -249,6 +245,8 @@ CHECKS: tuple[Callable[[Example], None], ...] = (
     refuses_another_secret,
     refuses_every_truncation,
     refuses_every_flipped_bit,
+    refuses_another_version,
+    refuses_a_repeated_signature,
     refuses_a_missing_signature,
     refuses_a_folded_signature,
     refuses_a_time_outside_the_tolerance,
@@ -277,15 +275,3 @@ def _refused(example: Example, delivery: Delivery, *secrets: str) -> bool:
 
 def _signatures(example: Example) -> Iterable[tuple[str, str]]:
     return [(name, example.delivery.headers[name]) for name in example.signature_headers]
-
-
-def _with_header(delivery: Delivery, name: str, value: str) -> Delivery:
-    pairs = [pair for pair in delivery.headers.pairs if pair[0] != name]
-    return replace(delivery, headers=Headers([*pairs, (name, value)]))
-
-
-def _flipped(value: bytes) -> Iterator[tuple[int, bytes]]:
-    """Give *value* with each of its bits changed in turn, and the byte in which it is."""
-    for position, byte in enumerate(value):
-        for bit in range(8):
-            yield position, value[:position] + bytes([byte ^ 1 << bit]) + value[position + 1 :]
