@@ -12,13 +12,19 @@ from hashlib import sha256
 from typing import Any
 
 from tests.deliveries import STANDARD_SECRET, STRIPE_SECRET
-from tests.key_pairs import certificate_pair, ec_pair, ed25519_pair
 from webhook_inbox import sources
 from webhook_inbox.model.delivery import Delivery
 from webhook_inbox.model.headers import Headers
 from webhook_inbox.sources import Source
+from webhook_inbox.testing.key_pairs import (
+    certificate_pair,
+    ec_pair,
+    ed25519_pair,
+    jwk_pair,
+    webhook_pair,
+)
 from webhook_inbox.testing.signers import SIGNERS, Draft
-from webhook_inbox.testing.source_conformance import Example
+from webhook_inbox.testing.source_conformance import SENT_AT, Example
 
 URL = "https://receiver.example.test/hooks/one"
 JSON = ("content-type", "application/json")
@@ -27,6 +33,9 @@ GITLAB_SECRET = "whsec_ZmFrZS1naXRsYWItc2lnbmluZy10b2tlbi0zMmJ5dGU="
 ADYEN_KEY = "FA4E" * 16
 DISCORD_KEYS, DISCORD_OTHER_KEYS = ed25519_pair(1), ed25519_pair(2)
 SENDGRID_KEYS, SENDGRID_OTHER_KEYS = ec_pair(1), ec_pair(2)
+PAYPAL_KEYS = webhook_pair("FAKEWEBHOOK1", "paypal.fake.test")
+PAYPAL_OTHER_KEYS = webhook_pair("FAKEWEBHOOK1", "other.fake.test")
+PLAID_KEYS, PLAID_OTHER_KEYS = jwk_pair(1), jwk_pair(2)
 SNS_TOPIC = "arn:aws:sns:us-east-1:123456789012:Fake"
 SNS_KEYS, SNS_OTHER_KEYS = certificate_pair("sns.fake.test"), certificate_pair("other.fake.test")
 
@@ -226,6 +235,15 @@ HUBSPOT = written(
 SNS = written(
     {"Type": "Notification", "MessageId": "m-1", "TopicArn": SNS_TOPIC, "Message": "a\nb", "Subject": "s"}
 )
+PAYPAL = written(
+    {
+        "id": "WH-1",
+        "event_type": "PAYMENT.CAPTURE.COMPLETED",
+        "create_time": "2026-01-01T00:00:00.000Z",
+        "resource": {"id": "C1"},
+    }
+)
+PLAID = written({"webhook_type": "TRANSACTIONS", "webhook_code": "SYNC_UPDATES_AVAILABLE", "item_id": "i"})
 SQUARE = written({"merchant_id": "M1", "type": "payment.updated", "event_id": "sq_1", "data": {"id": "p"}})
 TWILIO = (
     b"MessageSid=SM1&From=%2B15550001111&MessageStatus=delivered&Body=h%C3%A9llo+you&Empty=&Tag=b&Tag=a&Tag=a"
@@ -299,6 +317,7 @@ EXAMPLES: Mapping[str, Example] = {
         DOCUSIGN,
         {"e|envelope-completed|2026-01-01T00:00:00.0Z": "envelope-completed"},
         "x-docusign-signature-1",
+        repeats_headers=True,
     ),
     "github": example(
         sources.GitHub,
@@ -344,7 +363,14 @@ EXAMPLES: Mapping[str, Example] = {
     "intercom": example(
         sources.Intercom, "intercom", INTERCOM, {"notif_1": "conversation.user.created"}, "x-hub-signature"
     ),
-    "jira": example(sources.Jira, "jira", JIRA, {"evt_1": "jira:issue_created"}, "x-hub-signature"),
+    "jira": example(
+        sources.Jira,
+        "jira",
+        JIRA,
+        {"evt_1": "jira:issue_created"},
+        "x-hub-signature",
+        names_algorithm=True,
+    ),
     "lemonsqueezy": example(
         sources.LemonSqueezy, "lemonsqueezy", LEMON, {digest(LEMON): "order_created"}, "x-signature"
     ),
@@ -367,7 +393,12 @@ EXAMPLES: Mapping[str, Example] = {
         "x-hub-signature-256",
     ),
     "mollie": example(
-        sources.Mollie, "mollie", MOLLIE, {"event_1": "payment-link.paid"}, "x-mollie-signature"
+        sources.Mollie,
+        "mollie",
+        MOLLIE,
+        {"event_1": "payment-link.paid"},
+        "x-mollie-signature",
+        repeats_headers=True,
     ),
     "paddle": example(
         sources.Paddle,
@@ -376,6 +407,32 @@ EXAMPLES: Mapping[str, Example] = {
         {"evt_1": "transaction.completed"},
         "paddle-signature",
         tolerance_seconds=5,
+    ),
+    "paypal": example(
+        lambda certificates: sources.PayPal("FAKEWEBHOOK1", certificates=certificates),
+        "paypal",
+        PAYPAL,
+        {"WH-1": "PAYMENT.CAPTURE.COMPLETED"},
+        "paypal-transmission-sig",
+        "paypal-transmission-id",
+        "paypal-transmission-time",
+        "paypal-auth-algo",
+        secret=PAYPAL_KEYS.public,
+        other_secret=PAYPAL_OTHER_KEYS.public,
+        signs_with=PAYPAL_KEYS.private,
+        tolerance_seconds=4 * 86_400,
+    ),
+    "plaid": example(
+        lambda keys: sources.Plaid(keys=keys),
+        "plaid",
+        PLAID,
+        {f"{digest(PLAID)}|{SENT_AT}": "TRANSACTIONS.SYNC_UPDATES_AVAILABLE"},
+        "plaid-verification",
+        secret=PLAID_KEYS.public,
+        other_secret=PLAID_OTHER_KEYS.public,
+        signs_with=PLAID_KEYS.private,
+        tolerance_seconds=300,
+        same_ids_again=False,
     ),
     "postmark": example(
         sources.Postmark,

@@ -35,6 +35,9 @@ def test_an_inbox_is_found_in_the_current_folder(shop: Cli) -> None:
         ("shop", "is not module:attribute"),
         (":inbox", "is not module:attribute"),
         ("shop:", "is not module:attribute"),
+        (".shop:inbox", "is not module:attribute"),
+        ("shop.:inbox", "is not module:attribute"),
+        ("shop:inbox.", "is not module:attribute"),
         ("shopp:inbox", "there is no module 'shopp'"),
         ("shop.app:inbox", "there is no module 'shop.app'"),
         ("shop:inboxx", "has no attribute 'inboxx'; its Inbox is shop:inbox"),
@@ -82,10 +85,52 @@ def test_a_module_that_fails_shows_the_end_of_the_users_traceback(
     assert rest[: len(lines)] == lines
 
 
-def test_a_mistake_in_a_call_of_ours_is_its_sentence_and_its_place(cli: Cli) -> None:
-    """One line, without a word about imports."""
-    [line] = said(
-        cli, "shop:inbox", "from webhook_inbox import Inbox\n\ninbox = Inbox(schema='')\n"
-    ).splitlines()
-    assert line.startswith("webhook-inbox: schema")
-    assert line.endswith(" (shop.py:3)")
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        ("Inbox(schema='')", "schema"),
+        (
+            "Inbox('postgresql:///shop').endpoint('code', GitHub('fake'), mode='inline')",
+            "endpoint code: github does not send again",
+        ),
+    ],
+    ids=["inbox", "endpoint"],
+)
+def test_a_mistake_in_a_call_of_ours_is_its_sentence_and_its_place(
+    cli: Cli, call: str, sentence: str
+) -> None:
+    """One line, without a word about imports; the place is the user's, however deep the refusal."""
+    imports = "from webhook_inbox import Inbox\nfrom webhook_inbox.sources import GitHub\n\n"
+    [line] = said(cli, "shop:inbox", f"{imports}inbox = {call}\n").splitlines()
+    assert line.startswith(f"webhook-inbox: {sentence}")
+    assert line.endswith(" (shop.py:4)")
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (
+            "Inbox('postgresql:///shop').endpoint('a', Stripe(secret='canary'))",
+            "Stripe takes no secret; did you mean secrets?",
+        ),
+        (
+            "Inbox('postgresql:///shop').endpoint('a', Paddle('canary', leeway=9))",
+            "Paddle takes no leeway; it takes secrets, tolerance_seconds",
+        ),
+        (
+            "Inbox('postgresql:///shop').destination('a', call=print)",
+            "destination takes no call; it takes name,",
+        ),
+        ("Theirs(secret='canary')", "its text is not shown"),
+    ],
+    ids=["near", "far", "method", "theirs"],
+)
+def test_a_misspelt_argument_of_ours_is_named(cli: Cli, call: str, sentence: str) -> None:
+    """With the one that was meant, or all there are; what others refuse stays untold."""
+    imports = "from webhook_inbox import Inbox\nfrom webhook_inbox.sources import Paddle, Stripe\n\n"
+    theirs = "class Theirs:\n    def __init__(self, secrets): pass\n\n"
+    lines = said(cli, "shop:inbox", f"{imports}{theirs}inbox = {call}\n").splitlines()
+    assert lines[:2] == ["webhook-inbox: importing 'shop' failed:", "  shop.py:7 in <module>"]
+    assert lines[2].startswith("  TypeError")
+    assert sentence in lines[2]
+    assert "canary" not in "".join(lines)

@@ -88,7 +88,14 @@ def test_a_change_is_taken_up_and_a_mistake_waits_for_the_next(
 ) -> None:
     """The new code handles what comes; code that does not start says why; deliveries wait in the meantime."""
     process, log, served = started(room, "--database", database)
-    room.send(served, room.payload("evt_1"))
+    tried = re.search(
+        r"^  try it: webhook-inbox (send \S+ --source) NAME --secret SECRET FILE$",
+        log.read_text(),
+        re.MULTILINE,
+    )
+    assert tried
+    done = room.run(*tried[1].split(), "stripe", "--secret", SECRET, str(room.payload("evt_1")))
+    assert done.returncode == 0, done.stderr
     eventually(lambda: effects(beside) == [("evt_1", "first")], what="the first version has booked")
     room.app("def mistaken(:\n")
     eventually(lambda: "it starts again when a file is saved" in log.read_text(), what="the mistake is told")
@@ -102,6 +109,7 @@ def test_a_change_is_taken_up_and_a_mistake_waits_for_the_next(
         lambda: effects(beside) == [("evt_1", "first"), ("evt_2", "second")],
         what="the second version has booked",
     )
+    assert log.read_text().count(" is loaded\n") == 2, "once for each version that was"
     process.send_signal(signal.SIGTERM)
     assert process.wait(SECONDS_MAX) == 0
     assert not (room.folder / ".webhook-inbox").exists()
@@ -112,6 +120,16 @@ def test_an_app_that_is_not_there_is_refused(room: Cli, database: str) -> None:
     done = room.run("dev", "shop:outbox", "--database", database)
     assert done.returncode == 2
     assert "its Inbox is shop:inbox" in done.stderr
+
+
+def test_in_the_wrong_folder_nothing_is_left_behind(room: Cli) -> None:
+    """No database is made for an app that is not there."""
+    (room.folder / "elsewhere").mkdir()
+    room.folder /= "elsewhere"
+    done = room.run("dev", "shop:inbox")
+    assert done.returncode == 2
+    assert "there is no module 'shop' in " in done.stderr
+    assert list(room.folder.iterdir()) == []
 
 
 def test_a_missing_extra_is_named(

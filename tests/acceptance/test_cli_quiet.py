@@ -26,6 +26,7 @@ DSNS = {
 VERBS = [["migrate"], ["migrate", "--check"], ["status"], ["status", "--json"]]
 APP_VERBS = [
     ["status", "shop:inbox"],
+    ["doctor", "shop:inbox"],
     ["serve", "shop:inbox", "--port", "0"],
     ["worker", "shop:inbox", "--drain"],
     ["dev", "shop:inbox", "--port", "0"],

@@ -301,6 +301,46 @@ def test_people_read_it_by_file_and_by_outcome(cli: Cli, receiver: Receiver) -> 
     assert lines[-1].endswith(": all acknowledged")
 
 
+def test_what_the_receiver_knows_of_the_event_is_shown(cli: Cli, receiver: Receiver) -> None:
+    """Its id, where the payload has none in ``id``; of a duplicate where the first copy stands; as JSON too."""
+    receiver.answer = lambda number: (
+        200,
+        {},
+        b'{"outcome": "%s", "event_id": "del\\u001b_1", "state": "dead"}'
+        % (b"duplicate" if number else b"queued"),
+    )
+    payload = cli.folder / "push.json"
+    payload.write_text('{"ref": "main"}')
+    arguments = (payload, "--type", "push", "--duplicate", "2")
+    told = send(cli, receiver, *arguments, source="github")
+    assert [(each["event_id"], each["state"]) for each in told["files"][0]["deliveries"]] == [
+        ("del\x1b_1", "dead")
+    ] * 2
+    receiver.bodies.clear()
+    done = cli.run("send", receiver.url, *arguments, "--source", "github")
+    assert done.stdout.splitlines()[1].split(maxsplit=2)[1:] == [
+        "del\\x1b_1",
+        "1 queued, 1 duplicate (now dead)",
+    ]
+
+
+def test_a_type_that_nobody_handles_is_told_at_once(cli: Cli, receiver: Receiver) -> None:
+    """A misspelt ``on(...)`` is acknowledged all the same: how many, and of which type."""
+    types = ["invoice.paid", "invoice.paid", "odd\\u001b"]
+    receiver.answer = lambda number: (
+        200,
+        {},
+        b'{"outcome": "ignored", "unhandled_type": "%s"}' % types[number].encode(),
+    )
+    cli.environment["WEBHOOK_INBOX_SECRET"] = SECRET
+    done = cli.run("send", receiver.url, cli.payload("evt_1"), "--source", "stripe", "--duplicate", "3")
+    lines = done.stdout.splitlines()
+    assert (done.returncode, lines[-3:-1]) == (
+        0,
+        ["2 events ignored: no handler for invoice.paid", "1 event ignored: no handler for odd\\x1b"],
+    )
+
+
 def test_it_says_why_a_delivery_was_not_acknowledged(cli: Cli, receiver: Receiver) -> None:
     """The receiver's code in the table and its sentence once, whatever a stranger wrote into it; both in JSON."""
     refusal = {"outcome": "rejected", "reason": "bad_signature", "error": "no secret fits\x1b[2J"}
@@ -316,6 +356,21 @@ def test_it_says_why_a_delivery_was_not_acknowledged(cli: Cli, receiver: Receive
     assert lines[4].split() == ["400", "rejected", "bad_signature", "3"]
     assert lines[6] == "no secret fits\\x1b[2J"
     assert lines[7].startswith("3 deliveries")
+
+
+def test_where_no_tls_comes_about_it_says_so(cli: Cli) -> None:
+    """Somebody listens there, so that is not what to look at."""
+    cli.environment["WEBHOOK_INBOX_SECRET"] = SECRET
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.settimeout(SECONDS_MAX)
+        place = f"127.0.0.1:{listening.getsockname()[1]}"
+        process = cli.start("send", f"https://{place}/x", cli.payload("evt_1"), "--source", "stripe")
+        connection, _ = listening.accept()
+        with connection:
+            connection.sendall(b"HTTP/1.0 400 Bad Request\r\n\r\n")
+            output, _ = process.communicate(timeout=SECONDS_MAX)
+    assert process.returncode == 1
+    assert f"no TLS with {place}: does it speak that, and is its certificate trusted here?\n" in output
 
 
 def test_where_nobody_listens_it_says_where_and_what_to_look_at(cli: Cli) -> None:
@@ -340,6 +395,11 @@ def test_where_nobody_listens_it_says_where_and_what_to_look_at(cli: Cli) -> Non
         (["http://", "evt_1.json", "--source", "stripe"], "URL is none"),
         (["http://127.0.0.1:1/", "evt_1.json", "--source", "github"], "in a header: give --type"),
         (["http://127.0.0.1:1/", "evt_1.json", "--source", "adyen"], "has not the form that adyen's have"),
+        (["http://127.0.0.1:1/", "evt_1.json", "--source", "github", "--type", "é"], "fits into no header"),
+        (
+            ["http://127.0.0.1:1/", "evt_1.json", "--source", "github", "--type", "a\nb"],
+            "fits into no header",
+        ),
     ],
 )
 def test_a_mistake_is_found_before_anything_is_sent(cli: Cli, arguments: list[str], words: str) -> None:

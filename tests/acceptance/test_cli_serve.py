@@ -64,6 +64,7 @@ def test_deliveries_take_effect_once(shop: Cli, beside: psycopg.Connection) -> N
         "ops": [],
         "workers": 1,
         "with_worker": False,
+        "with_relay": False,
         "pid": served.process.pid,
     }
     paid, unwanted = shop.payload("evt_1"), shop.payload("evt_2", "unwanted")
@@ -185,7 +186,7 @@ def answers(url: str) -> bool:
         (
             (),
             SHOP.replace("Inbox()", "Inbox(schema='odd one')"),
-            "`webhook-inbox migrate --schema 'odd one'`",
+            "schema 'odd one' is not there",
         ),
         (
             (),
@@ -219,8 +220,8 @@ def test_a_database_without_our_schema_is_refused_with_the_command_that_makes_it
     beside.execute("DROP SCHEMA webhooks CASCADE")
     done = shop.run("serve", "shop:inbox", "--port", "0")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "run `webhook-inbox migrate`" in done.stderr
-    assert shop.run("migrate").returncode == 0
+    assert "run `webhook-inbox migrate shop:inbox`" in done.stderr
+    assert shop.run("migrate", "shop:inbox").returncode == 0
     assert shop.serve().stop() == 0
 
 

@@ -165,6 +165,18 @@ def test_it_says_for_whom_it_works(queue: Cli) -> None:
     assert ends_in_time(process) == 0
 
 
+def test_it_ends_when_it_is_told_to_though_nobody_reads_what_it_says(queue: Cli) -> None:
+    """As where the supervisor that reads its log died first."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    process = queue.start("worker", "shop:inbox", "--json", stderr=writer)
+    os.close(writer)
+    assert process.stdout is not None
+    assert process.stdout.readline()
+    process.send_signal(signal.SIGTERM)
+    assert ends_in_time(process) == 0
+
+
 def test_sigterm_finishes_what_is_under_way_and_begins_nothing(
     queue: Cli, beside: psycopg.Connection[Any]
 ) -> None:
@@ -314,7 +326,7 @@ def test_a_database_without_the_schema_is_refused(cli: Cli, empty_database: str)
     done = cli.run("worker", "shop:inbox", WEBHOOK_INBOX_DATABASE_URL=empty_database)
     assert done.returncode == 2
     assert "not working: " in done.stderr
-    assert "webhook-inbox migrate" in done.stderr
+    assert "run `webhook-inbox migrate shop:inbox`" in done.stderr
 
 
 def test_a_database_that_is_away_is_refused(cli: Cli) -> None:

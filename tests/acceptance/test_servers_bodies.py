@@ -169,7 +169,7 @@ def check_quiet(log: str) -> None:
 
 
 def test_fifty_slow_bodies_are_closed_in_time_and_cost_little(server: HttpServer) -> None:
-    """F31: a byte now and then keeps no connection open; all are 408 at the deadline, in bounded memory."""
+    """F31, P-CALM: a byte now and then keeps no connection open; all are 408 at the deadline, in bounded memory."""
     body = json_of(1_000)
     resting = server.forget_peak()
     with contextlib.ExitStack() as stack:
@@ -244,7 +244,7 @@ def _flood(server: HttpServer, transfer: str, total: int, piece: bytes) -> Reply
     "coding", ["gzip", "deflate", "br", "zstd", "gzip, gzip", "x-gzip", "identity, gzip"]
 )
 def test_a_compressed_bomb_is_refused_unopened(server: HttpServer, coding: str) -> None:
-    """F34: 415 from the header alone; nothing is inflated and nothing of the body is waited for."""
+    """F34, P-CALM: 415 from the header alone; nothing is inflated and nothing of the body is waited for."""
     bomb = b"\x1f\x8b" + b"\0" * 1_000
     resting = server.forget_peak()
     begun = time.monotonic()
@@ -255,6 +255,6 @@ def test_a_compressed_bomb_is_refused_unopened(server: HttpServer, coding: str) 
 
 
 def test_a_lying_length_on_a_bomb_makes_no_difference(server: HttpServer) -> None:
-    """F34: the encoding is refused before the length is looked at."""
+    """F34, P-CALM: the encoding is refused before the length is looked at."""
     reply = server.send(request(b"\x1f\x8b", length=10_000_000_000, headers=[("Content-Encoding", "gzip")]))
     assert (reply.status, reply.json()["reason"]) == (415, "content_encoding")

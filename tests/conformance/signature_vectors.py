@@ -29,6 +29,7 @@ class Vector:
 
     Attributes:
         valid: True: believed; False: not; None: either is defensible.
+        published: What the provider publishes to check its signatures with: a certificate, a JSON Web Key; or empty.
         official: Whether the provider's own library believed it; None where none was asked.
     """
 
@@ -38,6 +39,7 @@ class Vector:
     delivery: Delivery
     valid: bool | None
     code: str
+    published: str
     official: bool | None
 
 
@@ -46,7 +48,8 @@ def _vector(given: dict[str, Any]) -> Vector:
     return Vector(
         id=given["id"],
         scheme=given["scheme"],
-        secrets=given["secrets"] or certificates_of(given),
+        secrets=given["secrets"],
+        published=published(given),
         delivery=Delivery(
             method=request["method"],
             url=request["url"],
@@ -62,10 +65,10 @@ def _vector(given: dict[str, Any]) -> Vector:
     )
 
 
-def certificates_of(given: dict[str, Any]) -> list[str]:
-    """Give the certificate of a vector whose provider shares no secret."""
-    pem = given.get("public_material", {}).get("certificate_pem", "")
-    return [pem.strip()] if pem else []
+def published(given: dict[str, Any]) -> str:
+    """Give the certificate or the key of a vector whose provider shares no secret."""
+    material = given.get("public_material", {})
+    return material.get("certificate_pem", "").strip() or json.dumps(material.get("jwk", ""))
 
 
 def _load() -> dict[str, Vector]:

@@ -16,7 +16,6 @@ from tests.conformance.test_drivers_pool import end_every_session
 from tests.faults.proxy import Fate, Proxy, at_commit_reply
 from tests.fixtures.arrivals import arrival, item, recording
 from tests.fixtures.drivers import BEGIN, DRIVERS, Bench, Script, statement
-from tests.fixtures.postgres import apply_migrations
 from webhook_inbox.errors import (
     ConflictError,
     StatementError,
@@ -40,6 +39,7 @@ from webhook_inbox.protocol.steps import (
     Together,
 )
 from webhook_inbox.sql.statements import quoted_identifier
+from webhook_inbox.testing.databases import apply_migrations
 
 #: Only the drivers of psycopg's own pools fly; the others perform the same steps one by one (test_drivers_plans).
 pytestmark = pytest.mark.parametrize("open_bench", DRIVERS, ids=lambda driver: driver.label, indirect=True)
@@ -232,6 +232,28 @@ def test_a_handler_that_makes_the_session_forget_costs_another_try_and_no_effect
     for n in range(3, 6):
         assert outcome(bench, f"evt_{n}", says()) == "processed"
     assert rows(effects) == [1] * 5
+
+
+def test_a_table_that_has_changed_is_read_anew(
+    open_bench: OpenBench, database: str, effects: psycopg.Connection[Any]
+) -> None:
+    """What was prepared before another migration is prepared again: at once in a first flight, else by another try."""
+    bench = open_bench(database, connections_max=1)
+    everything = One(statement("SELECT * FROM effect ORDER BY 1 LIMIT 1"))
+    first, second = together(BEGIN, insert(1), everything, Commit()), together(BEGIN, everything, Rollback())
+    for _ in range(2):
+        bench.run(first)
+    effects.execute("ALTER TABLE effect ADD COLUMN more text DEFAULT 'x'")
+    assert bench.run(second)[1] == (1, "x")
+    effects.execute("ALTER TABLE effect DROP COLUMN more")
+
+    def later() -> Plan[Any]:
+        yield BEGIN
+        return (yield everything)
+
+    with pytest.raises(ConflictError):
+        bench.run(later)
+    assert bench.run(later) == (1,)
 
 
 def discards(conn: Any) -> Steps:

@@ -22,7 +22,6 @@ from tests.faults.proxy import Fate, Proxy, at_commit_reply
 from tests.fixtures.arrivals import item, recording
 from tests.fixtures.benches import AsyncpgBench
 from tests.fixtures.drivers import BEGIN, DRIVERS, Bench, Script, statement
-from tests.fixtures.postgres import apply_migrations
 from tests.fixtures.programs import eventually
 from tests.fixtures.worlds import say
 from webhook_inbox.embedded import EmbeddedPostgres
@@ -35,6 +34,7 @@ from webhook_inbox.errors import (
 from webhook_inbox.model.states import Outcome
 from webhook_inbox.protocol.record import record_one
 from webhook_inbox.protocol.steps import Begin, Commit, One, Plan, Run
+from webhook_inbox.testing.databases import apply_migrations
 
 Steps: TypeAlias = Generator[Any, Any, None]
 INSERT = One(statement("INSERT INTO effect VALUES (1) RETURNING n"))

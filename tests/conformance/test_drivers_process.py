@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator
 from typing import Any, TypeAlias
 
@@ -13,9 +14,12 @@ from tests.fixtures.worlds import say
 from webhook_inbox.errors import HandlerFailedError
 from webhook_inbox.model.claim import Claim, Retry, WorkerId
 from webhook_inbox.model.failure import describe
+from webhook_inbox.model.limit import Limit
 from webhook_inbox.model.steering import GiveUp
+from webhook_inbox.protocol import limits
 from webhook_inbox.protocol.handlers import Handler, Pattern
 from webhook_inbox.protocol.lease import Wanted, claim, register
+from webhook_inbox.protocol.operate import Operator
 from webhook_inbox.protocol.process import (
     Processing,
     RunOutcome,
@@ -82,6 +86,33 @@ def test_a_claim_brings_all_that_a_run_needs(claims: tuple[Claim, ...]) -> None:
         assert each.event.body == b"\x7b\x00\xff"
         assert list(each.event.headers.pairs) == [("a", "é"), ("a", "2")]
         assert each.event.received_at is not None
+
+
+def test_a_claim_keeps_within_a_limit(
+    bench: Bench, claims: tuple[Claim, ...], effects: psycopg.Connection[Any]
+) -> None:
+    """What has a limit is passed by, and claimed within it: by its places, and by its rate (P-CLOCK)."""
+    by, sql = Operator("ada"), SQL
+    effects.execute("UPDATE webhooks.inbox SET state = 'waiting' WHERE event_id <> 'evt_1'")
+    wanted = [Wanted(endpoint="billing", limit=10, hold_seconds=0.0)]
+    holder = claims[0].worker_id
+
+    def asked(*, looking: bool) -> limits.Claimed:
+        known = () if looking else ("billing",)
+        return bench.run(lambda: limits.claim(wanted, known, holder, sql, looking=looking))
+
+    assert bench.run(lambda: limits.limit_endpoint("billing", Limit(concurrency=1), by, "webhooks"))
+    assert bench.run(lambda: claim(wanted, holder, sql)) == ()
+    assert asked(looking=True) == limits.Claimed((), {"billing": math.inf})
+    both = Limit(concurrency=2, rate_events=1, rate_seconds=3600)
+    assert bench.run(lambda: limits.limit_endpoint("billing", both, by, "webhooks"))
+    effects.execute("UPDATE webhooks.endpoints SET spent_until = now() - interval '2 hours'")
+    found = asked(looking=False)
+    assert len(found.claims) == 1
+    assert 3590 < found.waits["billing"] <= 3600
+    assert bench.run(lambda: limits.limit_endpoint("billing", Limit(), by, "webhooks"))
+    assert asked(looking=False) == limits.Claimed()
+    assert len(bench.run(lambda: claim(wanted, holder, sql))) == 1
 
 
 def test_a_claimed_event_is_processed_once(

@@ -17,13 +17,14 @@ from tests.conformance.conftest import OpenBench
 from tests.fixtures.arrivals import item, recording
 from tests.fixtures.benches import AsyncpgBench
 from tests.fixtures.drivers import BEGIN, Bench
-from tests.fixtures.postgres import apply_migrations
 from tests.fixtures.receiving import ODD_SCHEMA
-from webhook_inbox.drivers.asyncpg_wire import numbered
+from webhook_inbox.drivers.asyncpg_wire import AS_TEXT
+from webhook_inbox.drivers.parameters import numbered
 from webhook_inbox.model.states import Outcome
 from webhook_inbox.protocol.record import record_one
 from webhook_inbox.protocol.steps import Commit, One, Plan
 from webhook_inbox.sql.statements import Statement, Statements
+from webhook_inbox.testing.databases import apply_migrations
 
 ID = UUID("6f1c2b0e-5c5b-4d0e-9a53-3d2f8a1f7c11")
 AT = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=timezone(timedelta(hours=5, minutes=30)))
@@ -105,7 +106,7 @@ def test_asyncpg_can_prepare_every_statement_of_the_product(
         async with bench.pool.acquire() as conn:
             for field in fields(statements):
                 statement = getattr(statements, field.name)
-                text, names = numbered(statement.text)
+                text, names = numbered(statement.text, AS_TEXT)
                 prepared = await conn.prepare(text)
                 assert set(names) == set(statement.parameters), field.name
                 assert len(prepared.get_parameters()) == len(names), field.name

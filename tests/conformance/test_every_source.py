@@ -8,10 +8,12 @@ from dataclasses import replace
 import pytest
 
 from tests.source_examples import EXAMPLES
+from webhook_inbox.errors import ConfigurationError
 from webhook_inbox.model.headers import Headers
 from webhook_inbox.sources import Identity, Rejected, Verified
 from webhook_inbox.sources.catalogue import providers
-from webhook_inbox.testing.source_conformance import CHECKS, Example
+from webhook_inbox.testing.signers import SIGNERS, Draft
+from webhook_inbox.testing.source_conformance import CHECKS, SENT_AT, Example
 
 ALL = [pytest.param(example, id=name) for name, example in EXAMPLES.items()]
 
@@ -29,18 +31,49 @@ def test_a_source_keeps_what_is_asked_of_it(check: Callable[[Example], None], ex
     check(example)
 
 
-@pytest.mark.parametrize("example", ALL)
-def test_a_repeated_header_is_refused_unless_the_provider_repeats_it(example: Example) -> None:
-    """Only Mollie sends its header once for each secret; of any other nobody knows which one counts."""
-    source = example.make([example.secret])
-    for name in example.signature_headers:
-        if name == "x-docusign-signature-1":
-            continue  # numbered, so that none is repeated
-        value = example.delivery.headers[name]
-        for pair in ((value, value), (value, "0" * len(value)), ("0" * len(value), value)):
-            pairs = [*example.delivery.headers.without({name}).pairs, *((name, each) for each in pair)]
-            got = example.verdict(replace(example.delivery, headers=Headers(pairs)))
-            assert isinstance(got, Verified if source.provider == "mollie" else Rejected)
+#: They are given what their provider publishes, or fetch it.
+PUBLISHED = {"paypal", "plaid", "sns"}
+
+
+@pytest.mark.parametrize("nothing", [[], [""], [" "], ["\n"], ["", ""]], ids=repr)
+@pytest.mark.parametrize(
+    "example", [pytest.param(each, id=name) for name, each in EXAMPLES.items() if name not in PUBLISHED]
+)
+def test_no_provider_is_believed_without_a_secret(example: Example, nothing: list[str]) -> None:
+    """P-RAW: a variable that is unset or blank stops the start; there is no source that believes anybody."""
+    with pytest.raises(ConfigurationError):
+        example.make(nothing)
+
+
+def test_only_two_providers_repeat_a_header() -> None:
+    """Mollie sends its own once for each secret, DocuSign numbers them; of any other nobody knows which one counts."""
+    assert {name for name, example in EXAMPLES.items() if example.repeats_headers} == {"docusign", "mollie"}
+
+
+# What a secret is made of elsewhere: keys, their encodings, and what a header can carry.
+FORMED = {"adyen", "discord", "paypal", "plaid", "sendgrid", "sns", "standard-webhooks", "stripe", "telegram"}
+FREE = [
+    pytest.param(name, example, id=name)
+    for name, example in EXAMPLES.items()
+    if name.partition(",")[0] not in FORMED and name not in {"gitlab", "gitlab, token", "postmark, open"}
+]
+
+
+@pytest.mark.parametrize(("name", "example"), FREE)
+def test_a_secret_beyond_ascii_is_used_as_it_is(name: str, example: Example) -> None:
+    """As UTF-8, and as no other text that looks the same."""
+    secret, alike = "fäke:ключ", "fa\u0308ke:ключ"
+    sent = example.delivery
+    draft = Draft(
+        body=sent.body, secret=secret, event_id="evt_1", event_type="t", timestamp=SENT_AT, url=sent.url
+    )
+    signed = SIGNERS[name.partition(",")[0]](draft)
+    headers = Headers([("content-type", sent.headers.get("content-type", "")), *signed.headers])
+    if "content-type" in dict(signed.headers):
+        headers = Headers(signed.headers)
+    made = replace(sent, headers=headers, body=signed.body)
+    assert example.verdict(made, secret) == Verified("secret-1")
+    assert isinstance(example.verdict(made, alike), Rejected)
 
 
 @pytest.mark.parametrize("example", ALL)
@@ -77,3 +110,13 @@ def test_what_a_header_says_is_in_no_key_but_as_the_id(example: Example) -> None
         assert isinstance(before, Identity)
         assert isinstance(after, Identity)
         assert (before.account, before.environment) == (after.account, after.environment)
+
+
+@pytest.mark.parametrize("example", ALL)
+def test_a_key_has_the_parts_that_its_source_says(example: Example) -> None:
+    """P-DUP: whoever names an event without seeing it, as ``import`` does, knows what its key has and has not."""
+    source = example.make([example.secret])
+    for reading in source.identify(example.delivery):
+        assert isinstance(reading, Identity)
+        parts = {part for part in ("account", "environment") if getattr(reading, part)}
+        assert source.key_parts <= parts <= source.key_parts | source.optional_key_parts

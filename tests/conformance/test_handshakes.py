@@ -16,7 +16,6 @@ import httpx
 import pytest
 
 from tests.deliveries import NOW, delivery, verdict
-from tests.key_pairs import ed25519_pair
 from webhook_inbox import Inbox, Outcome, Receipt, Secret
 from webhook_inbox.model.headers import HeaderPairs, Headers
 from webhook_inbox.sources import (
@@ -31,6 +30,7 @@ from webhook_inbox.sources import (
     Xero,
     Zoom,
 )
+from webhook_inbox.testing.key_pairs import ed25519_pair
 from webhook_inbox.testing.signers import SIGNERS, Draft
 from webhook_inbox.testing.signing import sign_hmac
 

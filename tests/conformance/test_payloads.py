@@ -36,6 +36,8 @@ def test_every_event_is_believed_identified_and_typed(family: str) -> None:
         (reading,) = source.identify(sent)
         assert isinstance(reading, Identity), (file, reading)
         assert reading.event_type == event_type, file
+        parts = {part for part in ("account", "environment") if getattr(reading, part)}
+        assert parts <= source.key_parts | source.optional_key_parts, file
         assert reading.event_id == event_id or (not event_id and reading.event_id.startswith("sha256:")), file
         seen += 1
     assert seen == count

@@ -14,6 +14,12 @@ from webhook_inbox.sources.catalogue import HOMES, providers
 from webhook_inbox.sources.facts import Fact, Facts
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "sources.md"
+# What a source is made with, where any text will not do.
+NEEDED = {
+    "plaid": ["fake-client-id", "fake-secret"],
+    "standard-webhooks": ["whsec_AAAAAAAAAAAAAAAA"],
+    "stripe": ["whsec_fake"],
+}
 PROVIDERS = {each.__name__: each for each in providers()}
 
 
@@ -68,9 +74,7 @@ def test_the_window_stated_is_the_window_checked(name: str) -> None:
     source, facts = PROVIDERS[name], facts_of(PROVIDERS[name])
     if facts.window.seconds is None:
         return
-    made = source(
-        {"standard-webhooks": "whsec_AAAAAAAAAAAAAAAA", "stripe": "whsec_fake"}.get(source.provider, "fake")
-    )  # type: ignore[call-arg]
+    made = source(*NEEDED.get(source.provider, ["fake"]))
     scheme = getattr(made, "scheme", None)
     tolerance = scheme.time.tolerance_seconds if scheme else made.tolerance_seconds  # type: ignore[attr-defined]
     assert tolerance == facts.window.seconds

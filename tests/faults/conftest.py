@@ -15,7 +15,7 @@ from tests.faults.ledger import Ledger
 from tests.faults.server import Nursery
 
 #: How often the receiver is killed at each fault point.
-KILLS = int(os.environ.get("WEBHOOK_INBOX_TEST_KILLS", "5"))
+KILLS = int(os.environ.get("WEBHOOK_INBOX_TEST_KILLS", "3"))
 
 
 @pytest.fixture(scope="session")
@@ -28,6 +28,18 @@ def nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nursery]:
     finally:
         started.close()
     assert "Traceback" not in log.read_text(), f"a receiver wrote a traceback: {log}"
+
+
+@pytest.fixture(scope="session")
+def relay_nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nursery]:
+    """Starts relays in milliseconds."""
+    log = tmp_path_factory.mktemp("relay-nursery") / "log"
+    started = Nursery(lanes=2, log=log, program="tests.faults.relay_nursery")
+    try:
+        yield started
+    finally:
+        started.close()
+    assert "Traceback" not in log.read_text(), f"a relay wrote a traceback: {log}"
 
 
 @pytest.fixture

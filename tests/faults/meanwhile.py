@@ -20,6 +20,13 @@ WITH thief AS (
 UPDATE webhooks.inbox SET claims = claims + 1, attempts = attempts + 1, worker_id = thief.id
 FROM thief WHERE event_id = '{event}'
 """
+#: An operator limits the endpoint; to more than all walks together hold.
+LIMIT = """
+INSERT INTO webhooks.endpoints (name, paused_at, concurrency, rate_events, rate_seconds, spent_until, limited_at)
+SELECT endpoint, NULL, 10000, 10000, 1, now() - interval '1 minute', now()
+FROM webhooks.inbox WHERE event_id = '{event}'
+ON CONFLICT DO NOTHING
+"""
 LOCK = "BEGIN; SELECT FROM webhooks.inbox WHERE event_id = '{event}' FOR UPDATE"
 LET_GO = "COMMIT"
 #: The server ends what is in a transaction, and waits until it has ended.

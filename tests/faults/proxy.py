@@ -47,8 +47,10 @@ class Frame:
     Attributes:
         kind: Its type byte; empty for the first of a connection, which has none.
         content: What follows its length.
+        connection: Which one it passes on.
     """
 
+    connection: int
     direction: Direction
     kind: bytes
     content: bytes
@@ -77,16 +79,16 @@ def at_frame(number: int, fate: Fate) -> Fault:
     return fault
 
 
-def at_commit(fate: Fate) -> Fault:
-    """Do *fate* to the next COMMIT on its way to the server."""
+def at_commit(fate: Fate, *, of: str = "") -> Fault:
+    """Do *fate* to the next COMMIT on its way to the server; where *of* is given, on a connection that this passed."""
     # By the simple protocol, or parsed under no name by the extended one.
     commits = ((b"Q", b"COMMIT\0"), (b"P", b"\0COMMIT\0\0\0"))
-    return _once(lambda frame: (frame.kind, frame.content) in commits, fate)
+    return _once(lambda frame: (frame.kind, frame.content) in commits, fate, of)
 
 
-def at_commit_reply(fate: Fate) -> Fault:
-    """Do *fate* to the server's next confirmation of a COMMIT."""
-    return _once(lambda frame: frame.direction == "to client" and frame.content == b"COMMIT\0", fate)
+def at_commit_reply(fate: Fate, *, of: str = "") -> Fault:
+    """Do *fate* to the server's next confirmation of a COMMIT; see ``at_commit``."""
+    return _once(lambda frame: frame.direction == "to client" and frame.content == b"COMMIT\0", fate, of)
 
 
 def black_hole(_: Frame) -> Fate:
@@ -94,12 +96,15 @@ def black_hole(_: Frame) -> Fate:
     return Fate.SWALLOW
 
 
-def _once(which: Callable[[Frame], bool], fate: Fate) -> Fault:
+def _once(which: Callable[[Frame], bool], fate: Fate, of: str) -> Fault:
     done = False
+    passed: set[int] = set()  # others commit, too
 
     def fault(frame: Frame) -> Fate:
         nonlocal done
-        if done or not which(frame):
+        if of.encode() in frame.content:
+            passed.add(frame.connection)
+        if done or frame.connection not in passed or not which(frame):
             return Fate.PASS
         done = True
         return fate
@@ -262,7 +267,7 @@ class _Connection:
     async def _read(self, reader: asyncio.StreamReader, direction: Direction, *, first: bool) -> Frame:
         kind = b"" if first else await reader.readexactly(1)
         (length,) = struct.unpack("!i", await reader.readexactly(4))
-        return Frame(direction, kind, await reader.readexactly(length - 4))
+        return Frame(id(self), direction, kind, await reader.readexactly(length - 4))
 
     async def _pass_on(self, frame: Frame, writer: asyncio.StreamWriter) -> bool:
         """Do to *frame* what is its fate; False: the connection shall be cut."""

@@ -68,11 +68,13 @@ class Sender:
         address: Host and port.
         ledger: Where attempts are noted.
         answer_seconds_max: After this long without an answer the attempt is given up, as a provider does.
+        attempts_max: After as many the delivery is given up, which no test is meant to see.
     """
 
     address: Address
     ledger: Ledger
     answer_seconds_max: float = ANSWER_SECONDS_MAX
+    attempts_max: int = ATTEMPTS_MAX
 
     def attempt(self, letter: Letter, **headers: str) -> Answer:
         """Send *letter* once, with *headers* beside its own (``x_fault_point`` becomes ``x-fault-point``)."""
@@ -88,14 +90,14 @@ class Sender:
 
         Waits between attempts only for as long as the receiver asks it to, cut to a twentieth of a second.
         """
-        for _ in range(ATTEMPTS_MAX):
+        for _ in range(self.attempts_max):
             answer = self.attempt(letter)
             if answer.status is not None and letter.answered(answer.status):
                 return answer
             assert answer.status is None or answer.status >= 500, f"{letter.event} was answered {answer}"
             if answer.status == 503:
                 time.sleep(min(0.05, float(answer.headers["retry-after"])))
-        raise AssertionError(f"{letter.event} was not acknowledged in {ATTEMPTS_MAX} attempts: {answer}")
+        raise AssertionError(f"{letter.event} was not acknowledged in {self.attempts_max} attempts: {answer}")
 
 
 def post(

@@ -59,7 +59,7 @@ def test_a_commit_that_never_arrives_stores_nothing_and_the_resend_is_processed(
         async with receiver.running():
             await receiver.settle(receiver.letter())
             letter = receiver.letter()
-            proxy.arm(at_commit(fate))
+            proxy.arm(at_commit(fate, of=letter.event))
             answer = await receiver.attempt(letter)
             assert [b"COMMIT\0" in frame.content for frame in proxy.done] == [True]
             assert (answer.status, answer.outcome) == (503, "unavailable")
@@ -85,7 +85,7 @@ def test_a_commit_whose_reply_is_lost_is_answered_503_and_the_resend_is_a_duplic
         async with receiver.running():
             await receiver.settle(receiver.letter())
             letter = receiver.letter()
-            proxy.arm(at_commit_reply(fate))
+            proxy.arm(at_commit_reply(fate, of=letter.event))
             answer = await receiver.attempt(letter)
             assert [frame.content for frame in proxy.done] == [b"COMMIT\0"]
             assert (answer.status, answer.outcome) == (503, "unavailable")
@@ -149,7 +149,7 @@ def test_cut_at_every_frame_of_a_first_delivery_each_event_takes_effect_once(
                 if not answer.heard:
                     await receiver.settle(letter)
             expected += receiver.expected
-            if not cut:
+            if not cut and answer.heard:  # unheard without a cut: there was no connection in time
                 break
         bench.check(expected)
         return number - 1

@@ -79,8 +79,9 @@ def test_a_worker_killed_at_every_point_leaves_each_effect_once(
     tally["kills of workers"] += len(deaths)
 
 
-#: Asked before there is any lease, and only where the user gave an engine: reads, and rolls back.
-ELSEWHERE = {"which_database"}
+#: These read, and roll back: before there is any lease, where the user gave an engine; and by a receiver, which asks
+#: whether there is a worker at all (tests/integration/test_lookout.py). And what an operator alone does.
+ELSEWHERE = {"which_database", "is_worked", "limit_endpoint"}
 
 
 def test_no_step_of_a_worker_is_without_a_point(passed_on: Map, workers: WorkerBench) -> None:

@@ -24,8 +24,11 @@ from tests.faults.server import ROOT
 from tests.faults.worker_app import KINDS
 from tests.faults.worker_bench import WorkerBench
 from tests.fixtures.pgbouncer import NOT_SERVED
-from tests.fixtures.pooler import POOL_SIZE, PgBouncer
+from tests.fixtures.pooler import POOL_SIZE, PgBouncer, direct
 from webhook_inbox import Inbox
+from webhook_inbox.cli.database import run_plan
+from webhook_inbox.protocol.diagnosis import diagnose
+from webhook_inbox.protocol.doctor import read_health
 
 SERVER_SESSIONS = """
 SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
@@ -196,3 +199,11 @@ def _cli(dsn: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "WEBHOOK_INBOX_DATABASE_URL": dsn, "PYTHONPATH": str(ROOT / "src")}
     command = [sys.executable, "-m", "webhook_inbox", *arguments]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_the_doctor_notes_the_pooler(database: str, pgbouncer: PgBouncer) -> None:
+    """It tells its clients another process than the server does."""
+    dsn = pgbouncer.dsn_of(direct(database))
+    health = run_plan(dsn, lambda: read_health("webhooks"))
+    assert health.server.pooled
+    assert "pooler" in {each.name for each in diagnose(health, [])}

@@ -43,13 +43,13 @@ from tests.faults.worker_handlers import (
 from tests.faults.yields import YieldWatch
 from webhook_inbox import Inbox
 from webhook_inbox.endpoint import Endpoint
-from webhook_inbox.protocol import deferred, enqueue, lease, process, run as run_flows
+from webhook_inbox.protocol import deferred, enqueue, lease, limits, process, run as run_flows
 from webhook_inbox.protocol.probe import Probe, no_probe
 from webhook_inbox.sources import Stripe
 from webhook_inbox.testing.points import Passing, PointKiller, PointRecorder
 
 #: What a worker does, and what recording for a worker does.
-WORKER_PLANS = (process, run_flows, lease, deferred, enqueue)
+WORKER_PLANS = (process, run_flows, lease, limits, deferred, enqueue)
 KINDS = ("sync", "async")
 SHAPES = ("one", "batch", "set", "ordered", "prepared", "hybrid", "inline")
 #: Keywords of each shape's endpoint; none: as an endpoint is by default.
@@ -57,12 +57,14 @@ KEYWORDS: dict[str, dict[str, Any]] = {
     "one": {},
     "batch": {"concurrency_max": 1},
     "set": {"concurrency_max": 1},
+    "set_ordered": {"concurrency_max": 1, "order_by": "id"},
     "ordered": {"order_by": "key"},
     "prepared": {},
     "digest": {"keep": "digest"},
     "revive": {"redelivered_dead": "revive"},
     "hybrid": {"mode": "hybrid"},
     "hybrid_revive": {"mode": "hybrid", "redelivered_dead": "revive"},
+    "limited": {},
     "inline": {"mode": "inline"},
     "inline_prepared": {"mode": "inline"},
 }
@@ -139,7 +141,7 @@ def _open(inbox: Inbox, shape: str, kind: str, deeds: Deeds) -> Endpoint:
     endpoint = inbox.endpoint(f"{shape}-{kind}", Stripe(STRIPE_SECRET), **KEYWORDS[shape])
     handler = sync_handler(deeds) if kind == "sync" else async_handler(deeds)
     match shape:
-        case "set":
+        case "set" | "set_ordered":
             endpoint.on_batch("test.*")(sync_set(deeds) if kind == "sync" else async_set(deeds))
         case "prepared" | "inline_prepared":
             endpoint.on("test.*", prepare=deeds.prepare)(prepared(handler))

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from tests.faults.conftest import KILLS
-from tests.faults.meanwhile import CUT, LET_GO, LOCK, ROB
+from tests.faults.meanwhile import CUT, LET_GO, LIMIT, LOCK, ROB
 from tests.faults.worker_bench import WorkerBench
 from tests.faults.yields import Place
 from webhook_inbox.testing.points import Passing
@@ -32,7 +32,7 @@ FROM dead WHERE event_id = %s
 """
 
 
-FALLS_APART = ("batch", "set")
+FALLS_APART = ("batch", "set", "set_ordered")
 BOTH = ("sync", "async")
 
 
@@ -118,6 +118,15 @@ WAYS = (
         (PAID, "test.fail_once"),
         (PROCESSED, PROCESSED),
         ("process_set.run", "process.run"),
+    ),
+    Way(
+        "set of several keys",
+        "set_ordered",
+        ("sync",),
+        (PAID,) * 3,
+        (PROCESSED,) * 3,
+        ("process_set.lock_order_key", "process_set.commit"),
+        only=("process_set.",),
     ),
     Way("ordered", "ordered", ("async",), (PAID,) * 3, (PROCESSED,) * 3, ("process.lock_order_key",)),
     Way("taken back", "one", ("sync",), (PAID,), (PROCESSED,), ("reap.return_expired",), crashes=0),
@@ -221,6 +230,16 @@ WAYS = (
         ("register.end_worker", "process.commit"),
         meanwhile={"claim.commit.before#1": CUT},
         only=("claim.", "register."),
+    ),
+    Way(
+        "claimed within a limit",
+        "limited",
+        ("async",),
+        (PAID,),
+        (PROCESSED,),
+        ("claim.measure_limits", "claim.lock_limit", "claim.spend_rate", "claim.commit"),
+        meanwhile={"register.commit.after#1": LIMIT},
+        only=("claim.",),
     ),
     Way(
         "lease renewed",

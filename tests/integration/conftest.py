@@ -7,8 +7,10 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from tests.fixtures.postgres import PostgresServer, apply_migrations
+from tests.fixtures.postgres import PostgresServer
 from tests.fixtures.receiving import ODD_SCHEMA, PLAIN_SCHEMA, WAYS, Bench, Way
+from tests.fixtures.roles import restrict, restricted
+from webhook_inbox.testing.databases import apply_migrations
 
 OpenBench: TypeAlias = Callable[..., Bench]
 
@@ -17,6 +19,7 @@ OpenBench: TypeAlias = Callable[..., Bench]
 def _odd_template(postgres: PostgresServer) -> Iterator[str]:
     name = postgres.create()
     apply_migrations(postgres.direct_dsn_of(name), ODD_SCHEMA)
+    restrict(postgres.direct_dsn_of(name), ODD_SCHEMA)
     yield name
     postgres.drop(name)
 
@@ -25,7 +28,7 @@ def _odd_template(postgres: PostgresServer) -> Iterator[str]:
 def odd_database(postgres: PostgresServer, _odd_template: str) -> Iterator[str]:
     """The DSN of a new database that holds our schema under an odd name."""
     name = postgres.create(template=_odd_template)
-    yield postgres.dsn_of(name)
+    yield restricted(postgres.dsn_of(name))
     postgres.drop(name)
 
 

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import secrets
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any
 
 import psycopg
 import pytest
+from psycopg_pool import AsyncConnectionPool, ConnectionPool
 from sqlalchemy import create_engine
 from sqlalchemy.ext.asyncio import async_sessionmaker, create_async_engine
 from sqlalchemy.orm import DeclarativeBase, sessionmaker
 
 from tests.fixtures.benches import set_django_up, url_of
 from tests.fixtures.databases import GIVEN, POOL_CONNECTIONS, Given
+from tests.fixtures.postgres import PostgresServer
 from tests.fixtures.queue import SECRET, body_of, signed, until
 from webhook_inbox import Django, Inbox, Outcome
 from webhook_inbox.errors import ConfigurationError
 from webhook_inbox.sources import Stripe
+from webhook_inbox.testing.databases import apply_migrations
 
 #: Beside the pool: leases of receiving and of the worker, the notifier, the listener, and its proof for a moment.
 OWN_CONNECTIONS = 5
@@ -144,7 +148,9 @@ def test_a_process_opens_no_more_connections_than_the_formula_says(database: str
             await asyncio.gather(counting, return_exceptions=True)
 
     asyncio.run(story())
-    pools = 2 * 4 if given.label in {"dsn", "django"} else POOL_CONNECTIONS
+    pools = {"dsn": 2 * 4, "django": 2 * 4, "asyncpg-opens": 2 * POOL_CONNECTIONS}.get(
+        given.label, POOL_CONNECTIONS
+    )
     assert 2 <= most <= pools + OWN_CONNECTIONS
 
 
@@ -210,6 +216,37 @@ def test_what_cannot_serve_is_refused_at_once(database: Any, says: str) -> None:
     set_django_up()
     with pytest.raises(ConfigurationError, match=says):
         Inbox(database)
+
+
+def test_a_pool_that_gives_text_as_bytes_is_refused_by_name(postgres: PostgresServer) -> None:
+    """P-ACK: where the database is in SQL_ASCII, a pool that says in which encoding it talks serves, and no other."""
+    name = f"test_ascii_{secrets.token_hex(4)}"
+    dsn = postgres.direct_dsn_of(name)
+    postgres.admin.execute(
+        f"CREATE DATABASE {name} TEMPLATE template0 ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C'"
+    )
+    try:
+        apply_migrations(dsn)
+        for number, kind in enumerate((ConnectionPool, AsyncConnectionPool)):
+            body = body_of(f"evt_{number}")
+            assert asyncio.run(_delivered(kind, dsn, {}, body)) == (503, Outcome.UNAVAILABLE, "configuration")
+            talking = {"client_encoding": "utf8"}
+            assert asyncio.run(_delivered(kind, dsn, talking, body)) == (200, Outcome.IGNORED, "")
+    finally:
+        postgres.drop(name)
+
+
+async def _delivered(
+    kind: Any, dsn: str, connecting: dict[str, str], body: bytes
+) -> tuple[int, Outcome, str]:
+    pool = kind(dsn, kwargs=connecting, min_size=0, max_size=1, open=False)
+    inbox = Inbox(pool)
+    inbox.endpoint("billing", Stripe(secrets=SECRET))
+    await (pool.open() or asyncio.sleep(0))  # one waits, the other does not
+    async with inbox.running():
+        receipt = await inbox.receive("billing", headers=signed(body), body=body)
+    await (pool.close() or asyncio.sleep(0))
+    return receipt.status, receipt.outcome, receipt.reason
 
 
 def test_handlers_of_the_wrong_kind_are_refused_at_registration() -> None:

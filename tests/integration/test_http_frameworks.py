@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
-from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
 import httpx
@@ -19,87 +17,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Mount, Route
 
+from tests.fixtures.http_apps import BODY, LIMIT, SECRET, check_taken, effects, post, run, stored
 from tests.fixtures.http_servers import signed
 from webhook_inbox import Event, Inbox, Tx
 from webhook_inbox.errors import BodyConsumedError, ConfigurationError
 from webhook_inbox.sources import Stripe
 from webhook_inbox.telemetry.registry import UNKNOWN_ENDPOINT
-
-SECRET = "whsec_fake_frameworks_0000"
-LIMIT = 2_000
-# Exact bytes that no re-encoding gives back: spaces, a line feed at the end, escapes, floats, raw multibyte.
-BODY = '{"id":"evt_c01", "object":"event","type":"order.paid","n":1.0,"a":"a\\/b \\u00e9 é😊"}\n'.encode()
-
-Call = Callable[[httpx.AsyncClient], Awaitable[Any]]
-
-
-@pytest.fixture
-def inbox(database: str) -> Inbox:
-    """An inbox with one endpoint, ``billing``, and a handler that writes one row."""
-    with psycopg.connect(database, autocommit=True) as connection:
-        connection.execute("CREATE TABLE effects (event_id text)")
-    made = Inbox(database)
-    billing = made.endpoint("billing", Stripe(SECRET), mode="inline", body_bytes_max=LIMIT)
-
-    @billing.on("order.paid")
-    async def book(tx: Tx[psycopg.AsyncConnection[Any]], event: Event) -> None:
-        await tx.conn.execute("INSERT INTO effects VALUES (%s)", [event.id])
-
-    return made
-
-
-def run(app: Any, inbox: Inbox, call: Call, *, root_path: str = "") -> Any:
-    """Run *call* against *app* while the inbox is running."""
-
-    async def story() -> Any:
-        transport = httpx.ASGITransport(app, raise_app_exceptions=False, root_path=root_path)
-        async with (
-            inbox.running(),
-            httpx.AsyncClient(transport=transport, base_url="http://hooks.test") as client,
-        ):
-            return await call(client)
-
-    return asyncio.run(story())
-
-
-def post(
-    app: Any,
-    inbox: Inbox,
-    path: str,
-    body: bytes = BODY,
-    *,
-    headers: tuple[tuple[str, str], ...] = (),
-    root_path: str = "",
-) -> httpx.Response:
-    """Deliver a signed body once."""
-
-    async def call(client: httpx.AsyncClient) -> httpx.Response:
-        return await client.post(path, content=body, headers=[*signed(body, secret=SECRET), *headers])
-
-    response: httpx.Response = run(app, inbox, call, root_path=root_path)
-    return response
-
-
-def stored(database: str) -> list[tuple[str, str]]:
-    """State of each event, and the SHA-256 of its bytes."""
-    query = "SELECT i.state, b.body FROM webhooks.inbox i JOIN webhooks.bodies b USING (received_at, id)"
-    with psycopg.connect(database) as connection:
-        return [(state, hashlib.sha256(body).hexdigest()) for state, body in connection.execute(query)]
-
-
-def effects(database: str) -> int:
-    """Rows that the handler wrote."""
-    with psycopg.connect(database) as connection:
-        [row] = connection.execute("SELECT count(*) FROM effects")
-        return int(row[0])
-
-
-def check_taken(response: httpx.Response, database: str) -> None:
-    """One effect, and the bytes as they were sent (P-RAW, P-ONCE)."""
-    assert (response.status_code, response.json()["outcome"]) == (200, "processed")
-    assert stored(database) == [("processed", hashlib.sha256(BODY).hexdigest())]
-    assert effects(database) == 1
-
 
 # --- mounted
 
@@ -193,7 +116,7 @@ def test_middleware_that_eats_the_body_is_told_so_and_the_sender_comes_again(
 
 
 def test_a_starlette_route_hands_its_request_on(inbox: Inbox, database: str) -> None:
-    """The receipt becomes a response in one line."""
+    """The receipt becomes a response in one line; what was read is counted."""
 
     async def hook(request: Request) -> Response:
         receipt = await inbox.receive_request(request)
@@ -203,6 +126,8 @@ def test_a_starlette_route_hands_its_request_on(inbox: Inbox, database: str) -> 
         post(Starlette(routes=[Route("/hooks/billing", hook, methods=["POST"])]), inbox, "/hooks/billing"),
         database,
     )
+    labels = {"endpoint": "billing"}
+    assert inbox.metrics.registry.get_sample_value("webhook_inbox_body_bytes_total", labels) == len(BODY)
 
 
 def test_a_fastapi_route_hands_its_request_on(inbox: Inbox, database: str) -> None:

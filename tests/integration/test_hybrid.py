@@ -14,8 +14,12 @@ import pytest
 
 from tests.fixtures.queue import EFFECTS, SECRET, Queue, body_of, until
 from webhook_inbox import Ignore, NotYet
+from webhook_inbox.drivers.psycopg_async import AsyncPsycopgRunner
 from webhook_inbox.protocol.process import RunOutcome
+from webhook_inbox.protocol.steps import Commit
 from webhook_inbox.sources import Hmac
+
+pytestmark = pytest.mark.usefixtures("watched_moves")
 
 INSERT = "INSERT INTO effects (event_id, note) VALUES (%s, %s)"
 
@@ -193,6 +197,50 @@ def test_a_lost_connection_leaves_it_to_the_worker(kind: str, database: str) -> 
         assert (box.event()["attempts"], box.event()["crashes"]) == (0, 0)
         assert await box.drain() == {RunOutcome.PROCESSED: 1}
         assert box.effects() == ["evt_1"]
+        await box.close()
+
+    asyncio.run(story())
+
+
+def test_an_event_that_nobody_knows_to_be_recorded_is_run_all_the_same(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P-ACK, P-COUNT: the answer to the commit is lost: 503; this process lives on, and a worker runs it at no cost."""
+    recording: list[str] = []
+    cut: list[bool] = []
+    real = AsyncPsycopgRunner._perform
+
+    async def cut_once(self: Any, step: Any) -> Any:
+        answer = await real(self, step)
+        if isinstance(step, Commit) and recording and not cut:
+            cut.append(True)
+            self._conn.pgconn.finish()
+            raise psycopg.OperationalError("server closed the connection unexpectedly")
+        return answer
+
+    def probe(point: str) -> None:
+        if point == "record_leased.commit.before":
+            recording.append(point)
+
+    monkeypatch.setattr(AsyncPsycopgRunner, "_perform", cut_once)
+
+    async def story() -> None:
+        box = queue(database, probe=probe, lease_seconds=4)
+
+        @box.billing.on("invoice.paid")
+        def book(tx: Any, event: Any) -> None:
+            tx.conn.execute(INSERT, [event.id, ""])
+
+        (receipt,) = await box.receive("evt_1")
+        assert (receipt.status, receipt.reason, cut) == (503, "store_unavailable", [True])
+        assert (box.event()["state"], box.effects()) == ("leased", [])
+        async with box.working():
+            await until(lambda: box.states() == {"processed": 1}, 10)
+        row = box.event()
+        assert (row["attempts"], row["crashes"], box.effects()) == (1, 0, ["evt_1"])
+        copy, other = await box.receive("evt_1", "evt_2")
+        assert (str(copy.outcome), str(copy.results[0].state)) == ("duplicate", "processed")
+        assert str(other.outcome) == "processed"
         await box.close()
 
     asyncio.run(story())

@@ -242,6 +242,31 @@ def test_an_event_whose_key_is_busy_waits_at_no_cost(database: str) -> None:
     asyncio.run(story())
 
 
+def test_a_set_leaves_a_key_that_is_busy_alone(database: str) -> None:
+    """An event whose key somebody else runs is not run in a set either; the others of the set are."""
+
+    async def story() -> None:
+        box = queue(database, duplicate_wait_seconds=0.2, connections_max=3)
+
+        @box.billing.on_batch("invoice.paid")
+        def book(tx: Any, given: list[Any]) -> None:
+            for event in given:
+                tx.conn.execute(INSERT, [event.id, ""])
+
+        await box.receive("evt_1", customer="c")
+        await box.receive("evt_2", customer="d")
+        with psycopg.connect(box.dsn) as rival:
+            rival.execute(
+                "SELECT pg_advisory_xact_lock(hashtextextended('webhook-inbox order billing c', 0))"
+            )
+            assert await box.drain() == {RunOutcome.RETRYING: 1, RunOutcome.PROCESSED: 1}
+            assert box.effects() == ["evt_2"]
+        assert box.event("evt_1")["attempts"] == 0
+        await box.close()
+
+    asyncio.run(story())
+
+
 def test_an_event_that_the_function_cannot_place_is_recorded_without_order(database: str) -> None:
     """An order_by function that raises refuses nothing authentic: the event is recorded, and runs."""
 

@@ -11,6 +11,7 @@ import pytest
 from tests.fixtures.queue import EFFECTS, Queue, body_of, until
 from webhook_inbox import GiveUp, NotYet
 from webhook_inbox.protocol.process import RunOutcome
+from webhook_inbox.protocol.status import Unhandled
 
 INSERT = "INSERT INTO effects (event_id, note) VALUES (%s, %s)"
 
@@ -61,6 +62,28 @@ def test_a_copy_hears_the_state_of_the_first(event_type: str, state: str, databa
             assert await redelivered(box, "evt_1", event_type) == (200, "duplicate", state)
         assert box.event() == before
         assert len(box.effects()) == (state == "processed")
+        await box.close()
+
+    asyncio.run(story())
+
+
+def test_types_without_a_handler_are_named_and_counted(database: str) -> None:
+    """A misspelt type shows in the answer, and by type in the backlog; one that waits or ran does not."""
+
+    async def story() -> None:
+        box = Queue(database)
+        box.rows(EFFECTS)
+
+        @box.billing.on("invoice.payed")
+        def book(tx: Any, event: Any) -> None:
+            tx.conn.execute(INSERT, [event.id, ""])
+
+        receipts = await box.receive("evt_1", "evt_2") + await box.receive(
+            "evt_3", event_type="invoice.payed"
+        )
+        assert [each.results[0].unhandled_type for each in receipts] == ["invoice.paid", "invoice.paid", ""]
+        backlog = await box.inbox.backlog()
+        assert backlog.unhandled == (Unhandled("billing", "invoice.paid", 2),)
         await box.close()
 
     asyncio.run(story())

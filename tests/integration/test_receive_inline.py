@@ -203,7 +203,9 @@ def test_a_type_without_a_handler_is_recorded_as_ignored(bench: Bench) -> None:
     """C33: 200, kept and countable, and no run of anything."""
     bench.on(bench.endpoint(), "invoice.paid", do=books)
     body = stripe_event("evt_1", type_="balance.available")
-    assert [bench.deliver(body).outcome for _ in range(2)] == [Outcome.IGNORED, Outcome.DUPLICATE]
+    first, second = bench.deliver(body), bench.deliver(body)
+    assert [first.outcome, second.outcome] == [Outcome.IGNORED, Outcome.DUPLICATE]
+    assert [each.results[0].unhandled_type for each in (first, second)] == ["balance.available", ""]
     (event,) = bench.events()
     assert (event["state"], event["last_error"]) == ("ignored", "no handler for balance.available")
     assert (event["attempts"], bytes(event["body"])) == (0, body)

@@ -123,8 +123,9 @@ def test_another_body_under_an_unsigned_id_is_evidence(bench: Bench) -> None:
     bench.on(bench.endpoint("acme", source), do=books)
     named = [("X-Id", "evt_1"), ("X-Type", "x")]
     bodies = [b'{"n":1}', b'{"n":2}', b'{"n":2}', b'{"n":3}', b'{"n":1}']
-    outcomes = [bench.deliver_hmac(body, headers=[*named, ("Cookie", "c")]).outcome for body in bodies]
-    assert outcomes == [Outcome.PROCESSED] + [Outcome.DUPLICATE] * 4
+    receipts = [bench.deliver_hmac(body, headers=[*named, ("Cookie", "c")]) for body in bodies]
+    assert [receipt.outcome for receipt in receipts] == [Outcome.PROCESSED] + [Outcome.DUPLICATE] * 4
+    assert [receipt.results[0].conflicting for receipt in receipts] == [False, True, True, True, False]
     (event,) = bench.events()
     assert (bytes(event["body"]), event["conflicting"]) == (b'{"n":1}', True)
     evidence = bench.rows("SELECT * FROM {schema}.conflicts ORDER BY received_at")

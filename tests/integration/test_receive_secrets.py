@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Callable
@@ -132,3 +133,33 @@ def test_a_def_function_does_not_stop_the_loop(open_bench: OpenBench) -> None:
     answer_now.set()
     thread.join(30)
     assert slow[0].outcome is Outcome.PROCESSED
+
+
+@pytest.mark.parametrize("open_bench", ["loop"], indirect=True)
+def test_a_function_that_was_cancelled_is_our_fault(bench: Bench) -> None:
+    """P-ACK, P-CALM: what an async def function waited for was cancelled: 503; the delivery itself is not."""
+
+    async def asks(delivery: Any) -> Any:
+        task = asyncio.create_task(asyncio.sleep(10))
+        task.cancel()
+        await task
+
+    bench.on(bench.endpoint(source=Stripe(secrets=asks)), do=books)
+    receipt = bench.deliver("evt_1")
+    assert (receipt.outcome, *refused(receipt)) == (Outcome.UNAVAILABLE, 503, "configuration")
+
+
+@pytest.mark.parametrize("open_bench", ["loop"], indirect=True)
+@pytest.mark.parametrize("kind", ["def", "async def"])
+def test_a_function_that_does_not_answer_is_not_waited_for(open_bench: OpenBench, kind: str) -> None:
+    """P-ACK, P-CALM: past handler_seconds_max 503, and nothing waits on: strangers cause deliveries, too."""
+    bench, go = open_bench(handler_seconds_max=0.3), threading.Event()
+
+    async def hangs(delivery: Any) -> Any:
+        await asyncio.Event().wait()
+
+    secrets = hangs if kind == "async def" else lambda _: go.wait(30)
+    bench.on(bench.endpoint(source=Stripe(secrets=secrets)), do=books)
+    receipt = bench.deliver("evt_1")
+    go.set()
+    assert (receipt.outcome, *refused(receipt)) == (Outcome.UNAVAILABLE, 503, "configuration")

@@ -472,7 +472,7 @@ def test_stop_gives_back_what_never_began(database: str) -> None:
 
 def test_an_odd_schema_name_serves_everything(empty_database: str) -> None:
     """Queued, ordered, guarded by versions, retried and processed under a schema name that wants quoting."""
-    from tests.fixtures.postgres import apply_migrations
+    from webhook_inbox.testing.databases import apply_migrations
 
     schema = 'Odd "schema" %s 100% {x} ⚙'
     apply_migrations(empty_database, schema)

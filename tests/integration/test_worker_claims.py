@@ -11,7 +11,7 @@ import pytest
 
 from tests.fixtures.queue import EFFECTS, Queue, until
 from webhook_inbox.protocol.process import RunOutcome
-from webhook_inbox.sql.statements import Statements
+from webhook_inbox.sql.statements import Statement, Statements
 
 WAITING = """
 INSERT INTO {s}.inbox
@@ -143,15 +143,21 @@ def test_a_paused_endpoint_receives_and_runs_nothing(database: str) -> None:
 
 
 def scanned(box: Queue, endpoint: str, limit: int, *, due_since: int = 0) -> int:
-    """How many rows a claim looks at, over all nodes of its plan."""
-    statement = Statements.of("webhooks").claim_events
+    """How many rows a claim looks at."""
     values = {
         "endpoints": [endpoint],
         "limits": [limit],
         "hold_seconds": [1e9],
         "due_since": [due_since],
+        "solitary": [True],
         "worker_id": box.register(),
+        "limited": False,
     }
+    return rows_looked_at(box, Statements.of("webhooks").claim_events, values)
+
+
+def rows_looked_at(box: Queue, statement: Statement, values: dict[str, Any]) -> int:
+    """How many rows a statement looks at, over all nodes of its plan."""
     with psycopg.connect(box.dsn) as conn:
         text = "EXPLAIN (ANALYZE, FORMAT JSON) " + statement.text
         row = conn.execute(text.encode(), values).fetchone()
@@ -201,6 +207,19 @@ def test_an_idle_claim_looks_at_next_to_nothing(crowded: Queue) -> None:
     crowded.rows("VACUUM {s}.inbox")
     looked_at = scanned(crowded, "billing", 20)
     assert looked_at < 20, looked_at
+
+
+@pytest.mark.parametrize("analyzed", [False, True])
+def test_a_limit_is_measured_by_looking_at_what_is_leased(crowded: Queue, analyzed: bool) -> None:
+    """P-FLOW: not at what is processed, waits or is not due, however much of it there is."""
+    assert len(crowded.claim(crowded.register(), 7)) == 7
+    crowded.rows(
+        "INSERT INTO {s}.endpoints (name, paused_at, concurrency, limited_at) VALUES ('billing', NULL, 9, now())"
+    )
+    if analyzed:
+        crowded.rows("ANALYZE")
+    measured = Statements.of("webhooks").measure_limits
+    assert rows_looked_at(crowded, measured, {"endpoints": ["billing"]}) < 20
 
 
 def test_a_claim_can_begin_where_the_last_one_ended(crowded: Queue) -> None:

@@ -10,13 +10,13 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.fixtures.postgres import apply_migrations
 from tests.fixtures.queue import EFFECTS, Queue, until
 from webhook_inbox.embedded import EmbeddedPostgres
 from webhook_inbox.model.receipt import EventResult
 from webhook_inbox.protocol.process import RunOutcome, Work, fail, process, process_batch, process_set
 from webhook_inbox.protocol.run import Running
 from webhook_inbox.sql.statements import Statements
+from webhook_inbox.testing.databases import apply_migrations
 
 INSERT = "INSERT INTO effects (event_id, note) VALUES (%s, %s)"
 EXPIRE = "UPDATE {s}.workers SET lease_ends_at = clock_timestamp() - interval '1 second'"
@@ -304,6 +304,53 @@ def test_an_event_under_suspicion_runs_alone(database: str) -> None:
         assert beside["evt_30"] == {"evt_30"}
         assert max(map(len, beside.values())) > 1, "the others run beside each other"
         assert not box.event("evt_7")["solitary"]
+        await box.close()
+
+    asyncio.run(story())
+
+
+def test_nobody_claims_under_a_lease_that_has_ended(database: str) -> None:
+    """P-CLOCK, P-FENCE: the server's clock says it, whatever a worker that was suspended believes."""
+
+    async def story() -> None:
+        box = Queue(database)
+
+        @box.billing.on("*")
+        async def book(tx: Any, event: Any) -> None:
+            pass
+
+        await box.receive("evt_1")
+        worker_id = box.register()
+        box.rows(EXPIRE)
+        assert box.claim(worker_id) == ()
+        assert box.states() == {"waiting": 1}
+        assert len(box.claim(box.register("awake"))) == 1
+        await box.close()
+
+    asyncio.run(story())
+
+
+def test_many_that_run_alone_let_the_others_go_on(database: str) -> None:
+    """However many events run alone, each lets what is due elsewhere go first, and is claimed once (P-FLOW)."""
+    order: list[str] = []
+
+    async def story() -> None:
+        box = Queue(database)
+        other = box.endpoint("other")
+
+        @box.billing.on("*")
+        @other.on("*")
+        async def book(tx: Any, event: Any) -> None:
+            order.append(event.endpoint)
+
+        await box.receive(*(f"evt_{number}" for number in range(40)))
+        box.rows("UPDATE {s}.inbox SET crashes = 1, solitary = true, state = 'retrying'")
+        await box.receive(*(f"evt_o{number}" for number in range(40)), to="other")
+        assert await box.drain() == {RunOutcome.PROCESSED: 80}
+        before = order[: len(order) - order[::-1].index("other")].count("billing")
+        assert before <= 5, f"the other endpoint waited for {before} events that run alone"
+        ((claims,),) = (row.values() for row in box.rows("SELECT sum(claims) FROM {s}.inbox"))
+        assert claims <= 2 * 80, "claimed and given back, again and again"
         await box.close()
 
     asyncio.run(story())

@@ -19,6 +19,7 @@ from webhook_inbox import Inbox
 from webhook_inbox.drivers.psycopg_async import AsyncPsycopgRunner
 from webhook_inbox.drivers.psycopg_sync import PsycopgDriver
 from webhook_inbox.errors import ConfigurationError, StoreUnavailableError
+from webhook_inbox.model.claim import Claim
 from webhook_inbox.model.settings import Settings
 from webhook_inbox.protocol.process import RunOutcome, give_back
 from webhook_inbox.protocol.run import Running, run_claims
@@ -44,7 +45,7 @@ def booking(dsn: str, **given: Any) -> Queue:
     return box
 
 
-@pytest.mark.parametrize("lost", ["the answer to the commit", "what follows it"])
+@pytest.mark.parametrize("lost", ["the answer to the commit", "what follows it", "a row that is no claim"])
 def test_a_claim_that_nobody_knows_of_is_run_all_the_same(
     lost: str, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -57,7 +58,7 @@ def test_a_claim_that_nobody_knows_of_is_run_all_the_same(
             claiming.append(True)
 
     real = AsyncPsycopgRunner._perform
-    real_begin = worker_module.Worker._begin
+    real_begin, real_claim = worker_module.Worker._begin, Claim.of
 
     async def cut_once(self: Any, step: Any) -> Any:
         answer = await real(self, step)
@@ -73,8 +74,16 @@ def test_a_claim_that_nobody_knows_of_is_run_all_the_same(
             raise LookupError("a defect")
         real_begin(self, claims)
 
+    def read_once(row: Any, worker_id: Any) -> Any:
+        if not cut:
+            cut.append(True)
+            raise ValueError("a newer release's word")
+        return real_claim(row, worker_id)
+
     if lost == "the answer to the commit":
         monkeypatch.setattr(AsyncPsycopgRunner, "_perform", cut_once)
+    elif lost == "a row that is no claim":
+        monkeypatch.setattr(Claim, "of", read_once)
     else:
         monkeypatch.setattr(worker_module.Worker, "_begin", fail_once)
 

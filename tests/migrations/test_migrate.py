@@ -195,11 +195,9 @@ def test_two_schemas_of_one_database_are_two_inboxes(
 
 
 def test_a_schema_that_is_too_old_is_refused_with_the_command_that_helps(empty_database: str) -> None:
-    """Not there, and half way up: what is needed, what is found, and what to type, the schema's name quoted."""
-    with pytest.raises(SchemaVersionError, match=r"not there.*run `webhook-inbox migrate`"):
+    """Not there, and half way up: what is needed, what is found, and what to type."""
+    with pytest.raises(SchemaVersionError, match=r"not there.*run `webhook-inbox migrate MODULE:"):
         run(empty_database, check_schema(SCHEMA))
-    with pytest.raises(SchemaVersionError, match="run `webhook-inbox migrate --schema 'we\"b"):
-        run(empty_database, check_schema(ODD_SCHEMA))
     run(empty_database, migrate(SCHEMA))
     execute(empty_database, f"DELETE FROM webhooks.migrations WHERE version = {len(ALL)}")
     with pytest.raises(

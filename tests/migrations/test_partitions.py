@@ -109,6 +109,18 @@ def test_days_are_made_ahead_and_named_for_their_day(bodies: Bodies) -> None:
     assert bodies.make(PARTITION_DAYS_AHEAD + 2) == 2
 
 
+@pytest.mark.parametrize("days_ahead", ["-1", "367", "2147483647", "NULL"])
+def test_no_more_than_a_year_is_made_ahead(bodies: Bodies, days_ahead: str) -> None:
+    """Each day is a table: whoever asks for more is told how many there may be, and nothing is made."""
+    before = bodies.days()
+    with pytest.raises(
+        psycopg.errors.InvalidParameterValue, match="from 0 to 366 days can be made ahead, not "
+    ):
+        bodies.execute(f"SELECT {{schema}}.make_body_partitions({days_ahead})")
+    assert bodies.days() == before
+    assert bodies.make(PARTITION_DAYS_AHEAD) == 0
+
+
 @pytest.mark.parametrize(
     ("zone", "style"),
     [("Asia/Kolkata", "SQL, DMY"), ("Pacific/Kiritimati", "Postgres, MDY"), ("Etc/GMT+12", "German")],

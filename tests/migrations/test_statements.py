@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import fields
 from importlib.resources import files
@@ -10,11 +11,11 @@ from importlib.resources import files
 import psycopg
 import pytest
 
-from tests.fixtures.postgres import apply_migrations
 from tests.fixtures.receiving import ODD_SCHEMA
 from webhook_inbox.errors import ConfigurationError
 from webhook_inbox.sql.migrations import SERVES_FROM, bootstrap, migration_script, migrations
 from webhook_inbox.sql.statements import Statement, Statements, quoted_identifier
+from webhook_inbox.testing.databases import apply_migrations
 
 NAMES = [field.name for field in fields(Statements)]
 FOLDER = files("webhook_inbox.sql")
@@ -36,6 +37,22 @@ def test_every_file_is_a_field_and_every_field_a_file() -> None:
     on_disk = {entry.name.removesuffix(".sql") for entry in FOLDER.joinpath("statements").iterdir()}
     assert set(NAMES) == on_disk
     assert sorted(NAMES) == NAMES
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_statement_gives_rows(name: str) -> None:
+    """Whoever runs one asks for its rows; some drivers refuse to give what is not there."""
+    text = re.sub(r"--.*", "", source(name)).strip()
+    assert text.startswith(("SELECT", "WITH")) or "RETURNING" in text
+
+
+def test_every_fragment_is_shared() -> None:
+    """A part of a statement is a file of its own only where several have it, and says what it is for."""
+    used = Counter(part for name in NAMES for part in set(re.findall(r"\{fragments/(\w+)\}", source(name))))
+    on_disk = {entry.name.removesuffix(".sql") for entry in FOLDER.joinpath("fragments").iterdir()}
+    assert set(used) == on_disk
+    assert min(used.values()) > 1
+    assert all(FOLDER.joinpath("fragments", f"{name}.sql").read_text().startswith("-- ") for name in used)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -85,8 +102,8 @@ def test_a_statement_means_the_same_under_any_search_path(
 
 @pytest.mark.parametrize(
     "name",
-    ["", "a\x00b", "x" * 64, "é" * 32, "half \ud83d", "with $webhook_inbox$ in it"],
-    ids=["empty", "NUL", "64 bytes", "64 bytes of 32", "half a pair", "our own quotes"],
+    ["", "a\x00b", "x" * 64, "é" * 32, "half \ud83d", "with $webhook_inbox$ in it", "$user"],
+    ids=["empty", "NUL", "64 bytes", "64 bytes of 32", "half a pair", "our own quotes", "search_path's own"],
 )
 def test_a_name_that_cannot_be_a_schema_is_refused(name: str) -> None:
     """At once, by every way in, and saying what is allowed."""
@@ -117,7 +134,9 @@ def test_migrations_are_numbered_without_a_gap() -> None:
     assert all(1 <= step.serves_from <= step.version for step in steps)
     assert set(SERVES_FROM) == {step.version for step in steps}
     on_disk = {entry.name for entry in FOLDER.joinpath("migrations").iterdir()}
-    assert on_disk == {"bootstrap.sql"} | {f"{step.version:04}_{step.name}.sql" for step in steps}
+    assert on_disk == {"bootstrap.sql", "remove.sql", "upgrade.sql"} | {
+        f"{step.version:04}_{step.name}.sql" for step in steps
+    }
     for step in steps:
         opening = (
             FOLDER.joinpath("migrations", f"{step.version:04}_{step.name}.sql").read_text().splitlines()[:2]

@@ -8,6 +8,7 @@ little more; a change that makes the path longer has to raise it here, and to sa
 from __future__ import annotations
 
 import asyncio
+import subprocess
 import sys
 import time
 from collections import Counter
@@ -22,8 +23,11 @@ import pytest
 
 from tests.fixtures.queue import Queue, body_of, signed
 from webhook_inbox.drivers import psycopg_async, psycopg_flight
+from webhook_inbox.model.delivery import Delivery
+from webhook_inbox.model.event import Event
 from webhook_inbox.model.states import Outcome
 from webhook_inbox.protocol.steps import Step, step_name
+from webhook_inbox.telemetry import spans, tracing
 
 EVENTS = 40
 #: What every body is filled up to; text that does not compress to nothing.
@@ -228,6 +232,51 @@ def test_a_delivery_costs_a_bounded_number_of_calls(database: str) -> None:
 
 #: Counted: 168 for each of 40 deliveries, the flight of all of them included.
 CALLS_MAX = 190
+
+
+def test_spans_that_nobody_wants_cost_a_look_each(database: str) -> None:
+    """
+    Receive, one run, one emit: where the app has set no tracer provider, each asks once whether it has; no span is
+    begun, and one object stands for all of them.
+    """
+    calls: Counter[str] = Counter()
+    rooms = (spans.__file__, tracing.__file__)
+
+    def count(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_code.co_filename in rooms:
+            calls[frame.f_code.co_qualname] += 1
+
+    async def story() -> None:
+        box = Queue(database, endpoint={"mode": "inline"})
+
+        @box.billing.on("invoice.paid")
+        async def book(tx: Any, event: Any) -> None:
+            await tx.emit("Booked", {})
+
+        sys.setprofile(count)
+        try:
+            assert (await box.receive("evt_1"))[0].outcome is Outcome.PROCESSED
+        finally:
+            sys.setprofile(None)
+        await box.close()
+
+    told(story)
+    looks = {"receiving": 1, "received": 1, "processing": 1, "carried": 2, "tracer": 4}
+    assert calls == Counter(looks)
+    event = Event(provider="stripe", endpoint="billing", id="evt_1", type="invoice.paid", body=b"{}")
+    assert spans.receiving("billing", Delivery.now("POST", "/", (), b"{}")) is tracing.OFF
+    assert spans.processing([(event, 1)], "book") is tracing.OFF
+
+
+def test_an_app_without_opentelemetry_does_not_load_it() -> None:
+    """The extra is the user's choice, and so is the time that its import takes."""
+    program = (
+        "import sys, webhook_inbox.inbox\n"
+        "from webhook_inbox.telemetry import spans, tracing\n"
+        "assert spans.receiving('billing', None) is tracing.OFF and tracing.carried() == {}\n"
+        "assert not [name for name in sys.modules if name.startswith('opentelemetry')]"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 
 
 async def post(app: Any, content: bytes, headers: Any) -> int:

@@ -9,10 +9,11 @@ import psycopg
 import pytest
 
 from tests.fixtures.arrivals import SCHEMA, arrival, key, recording
-from tests.fixtures.postgres import PostgresServer, apply_migrations
+from tests.fixtures.postgres import PostgresServer
 from tests.plans.explain import Node, explain, indexes, sequential
 from webhook_inbox.protocol.steps import One
 from webhook_inbox.sql.statements import Statement, Statements
+from webhook_inbox.testing.databases import apply_migrations
 
 SQL = Statements.of(SCHEMA)
 EVENTS = 50_000
@@ -142,13 +143,21 @@ def test_the_backlog_is_counted_from_its_partial_indexes(conn: psycopg.Connectio
 
 
 def test_the_outbox_is_counted_from_its_partial_indexes(conn: psycopg.Connection[Any]) -> None:
-    """``status_outbox`` reads what is unpublished and which reviews are open, and no more."""
+    """``status_outbox`` reads what is unpublished or retrying, which reviews are open and all evidence, and no more."""
     nodes = explain(conn, SQL.status_outbox)
-    assert sequential(nodes) == set()
+    assert sequential(nodes) <= {"conflicts", "sends"}  # both are empty here
     assert indexes(nodes) == {"outbox_unpublished", "reviews_open"}
     # Twice what is unpublished at most: once counted, once for the oldest.
     assert read(nodes, "outbox") <= 2 * UNPUBLISHED
     assert read(nodes, "reviews") == OPEN_REVIEWS
+
+
+def test_what_nobody_handled_is_looked_for_among_the_latest(conn: psycopg.Connection[Any]) -> None:
+    """``status_unhandled`` reads as many events as it is told to, from the newest on."""
+    nodes = explain(conn, SQL.status_unhandled, {"latest": 50, "limit": 10})
+    assert sequential(nodes) == set()
+    assert indexes(nodes) == {"inbox_pkey"}
+    assert read(nodes, "inbox") == 50
 
 
 def test_an_event_with_its_bytes_is_found_in_one_partition(conn: psycopg.Connection[Any]) -> None:

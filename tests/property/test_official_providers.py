@@ -120,16 +120,22 @@ def ours_adyen(payload: dict[str, Any]) -> bool:
     return isinstance(verdict(ADYEN, delivery(written(payload))), Verified)
 
 
+def is_cut_in_one_way(item: dict[str, Any]) -> bool:
+    """Whether no field but the merchant's own holds a colon; else ours refuses what would fit other items, too."""
+    fields = [item.get(name, "") for name in ("pspReference", "originalReference", "merchantAccountCode")]
+    return not any(":" in each for each in (*fields, item["amount"]["currency"]))
+
+
 @given(item=ITEMS, other=ITEMS)
 @settings(max_examples=400, deadline=None)
 def test_adyen_s_library_and_ours_sign_the_same_of_any_item(
     item: dict[str, Any], other: dict[str, Any]
 ) -> None:
-    """What it signs is believed; another item under the same signature is believed by both or by neither."""
+    """What it signs is believed; another item under the same signature by both or by neither, but for colons."""
     signature = generate_notification_sig(copy.deepcopy(item), ADYEN_KEY).decode()
     for fields in (item, other):
         request = fields | {"additionalData": {"hmacSignature": signature}}
         payload = {"live": "false", "notificationItems": [{"NotificationRequestItem": request}]}
         theirs = is_valid_hmac_notification(json.loads(json.dumps(payload)), ADYEN_KEY)
-        assert ours_adyen(payload) == bool(theirs)
+        assert ours_adyen(payload) == (bool(theirs) and is_cut_in_one_way(fields))
         assert theirs or fields is other

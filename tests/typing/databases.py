@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import assert_type
 from uuid import UUID
 
@@ -20,6 +21,7 @@ inboxes = (
     Inbox(sessionmaker(engine)),
     Inbox(async_engine),
     Inbox(async_sessionmaker(async_engine)),
+    Inbox(partial(asyncpg.create_pool, "postgresql:///app", min_size=0)),
     Inbox(Django("default")),
     Inbox(Django("default", testcase=True)),
 )

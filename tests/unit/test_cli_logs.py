@@ -30,9 +30,7 @@ def failing() -> dict[str, object]:
 def test_an_events_facts_are_fields_of_its_json(caplog: pytest.LogCaptureFixture) -> None:
     """Endpoint, event id and outcome need no reading of text."""
     with caplog.at_level(logging.INFO, logger="webhook_inbox"):
-        EVENT_SETTLED.log(
-            "billing", '"evt_1"', "processed", endpoint="billing", event_id="evt_1", outcome="processed"
-        )
+        EVENT_SETTLED.log("billing", '"evt_1"', "processed", outcome="processed")
     line = json.loads(JsonLines().format(caplog.records[0]))
     assert {key: line[key] for key in ("level", "logger", "event", "endpoint", "event_id", "outcome")} == {
         "level": "info",
@@ -62,6 +60,13 @@ def test_an_exceptions_text_is_left_out(formatter: logging.Formatter, name: str)
     assert "canary" not in line
     assert "ValueError" in line
     assert "test_cli_logs.py" in line
+
+
+def test_a_formatter_before_ours_adds_nothing_to_the_json() -> None:
+    """A handler of the user's own leaves its time in the record that they share."""
+    event = record("webhook_inbox", "oh")
+    logging.Formatter("%(asctime)s %(message)s").format(event)
+    assert list(json.loads(JsonLines().format(event))) == ["time", "level", "logger", "message"]
 
 
 def test_a_users_own_loggers_keep_their_tracebacks() -> None:

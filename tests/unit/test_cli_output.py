@@ -7,7 +7,7 @@ import io
 import pytest
 from hypothesis import given, strategies as st
 
-from webhook_inbox.cli.output import duration, styled, table, visible
+from webhook_inbox.cli.output import duration, say, styled, table, visible
 
 HOSTILE = [
     "\x1b[31m",
@@ -30,6 +30,13 @@ class Terminal(io.StringIO):
 
     def isatty(self) -> bool:
         return True
+
+
+class Unread(io.StringIO):
+    """A stream whose reader has gone."""
+
+    def flush(self) -> None:
+        raise BrokenPipeError
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=ascii)
@@ -65,6 +72,39 @@ def test_a_table_fits_a_terminal_and_goes_whole_through_a_pipe(monkeypatch: pyte
     fitted = table(["file", "event", "outcome"], rows)
     assert max(map(len, fitted)) == 80
     assert fitted[1].endswith("evt_1  processed")
+
+
+def test_wide_characters_are_cut_by_the_columns_they_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line of them fits a terminal as any other does, and a character is never halved."""
+    monkeypatch.setattr("sys.stdout", Terminal())
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setenv("NO_COLOR", "1")
+    _, cut = table(["file", "event"], [["日本" * 30, "evt_1"]])
+    assert cut == f"{'日本' * 4}…{'日本' * 4}  evt_1"
+
+
+@pytest.mark.parametrize("stream", [None, Unread()], ids=["closed", "unread"])
+def test_talk_that_nobody_reads_stops_nothing(
+    stream: Unread | None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nor does it come out where the data does."""
+    monkeypatch.setattr("sys.stderr", stream)
+    say("stopping")
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("columns", [60, 80, 100, 200])
+def test_what_another_verb_is_told_is_never_cut(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a narrow terminal it goes on a line of its own, the rest indented below; every line fits."""
+    monkeypatch.setattr("sys.stdout", Terminal())
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setenv("NO_COLOR", "1")
+    rows = [["i" * 36, "d" * 20, "dead", "e" * 90]]
+    lines = table(["id", "destination", "state", "error"], rows, whole=(0, 2), first=(0, 3))
+    assert max(map(len, lines)) <= columns
+    assert sum("i" * 36 in line for line in lines) == 1
+    assert len(lines) == (2 if columns >= 80 else 4)
+    assert all(line.startswith("    d") for line in lines[1::2] if len(lines) == 4)
 
 
 @pytest.mark.parametrize(

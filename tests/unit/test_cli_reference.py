@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import typer.main
 
-from tests.key_pairs import certificate_pair, ec_pair, ed25519_pair
 from webhook_inbox.cli.main import make_app
+from webhook_inbox.testing.key_pairs import PAIRS
 from webhook_inbox.testing.signers import SIGNERS, TYPE_IN_HEADER, Draft
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "cli.md").read_text()
@@ -25,12 +25,24 @@ VERBS: dict[str, Any] = {
 #: A value for each option that is no flag.
 # Secrets of a form; every other is any text.
 FORMED = {
+    **{name: make().private for name, make in PAIRS.items()},
     "adyen": "AB",
-    "discord": ed25519_pair(1).private,
-    "sendgrid": ec_pair(1).private,
-    "sns": certificate_pair("sns.fake.test").private,
     "standard-webhooks": "whsec_AAAA",
     "svix": "whsec_AAAA",
+}
+#: What a verb wants beside its options.
+TYPED = {
+    "prove": ["shop:inbox", "f"],
+    "import": ["shop:inbox", "shop", "f"],
+    "reconcile": ["shop:inbox", "shop"],
+    "endpoints pause": ["shop"],
+    "endpoints resume": ["shop"],
+    "endpoints limit": ["shop"],
+    "events show": ["evt_1"],
+    "reviews resolve": ["1"],
+    "reviews show": ["1"],
+    "outbox show": ["an id"],
+    "sources show": ["github"],
 }
 ODD_VALUES = {"log_format": "json", "log_level": "debug"}
 
@@ -67,14 +79,41 @@ def test_the_verbs_are_these() -> None:
     """Each has a section, in this order, and no other is told of."""
     assert list(VERBS) == [
         "demo",
+        "new",
         "dev",
         "migrate",
+        "roles",
         "serve",
         "worker",
+        "relay",
         "status",
+        "doctor",
+        "prune",
+        "erase",
+        "reconcile",
         "send",
+        "prove",
+        "audit",
+        "import",
+        "events list",
+        "events show",
+        "events retry",
+        "events replay",
+        "events discard",
+        "reviews list",
+        "reviews show",
+        "reviews resolve",
+        "endpoints list",
+        "endpoints pause",
+        "endpoints resume",
+        "endpoints limit",
+        "outbox list",
+        "outbox show",
+        "outbox retry",
         "sources list",
         "sources show",
+        "metrics alerts",
+        "metrics dashboard",
     ]
     assert re.findall(r"^## (.*)$", PAGE, re.MULTILINE) == ["webhook-inbox", *VERBS]
 
@@ -84,9 +123,8 @@ def test_every_option_is_documented_and_no_other(verb: str) -> None:
     """With its variable and its default."""
     expected = {}
     for name, param in options(verb):
-        default = (
-            "" if param.default is None or param.default is False or param.required else f"`{param.default}`"
-        )
+        unset = param.required or param.default is None or param.default is False or param.default == ""
+        default = "" if unset else f"`{param.default}`"
         expected[name] = (", then ".join(f"`{each}`" for each in variables(verb, param)), default)
     assert documented(verb) == expected
 
@@ -114,16 +152,17 @@ def test_every_option_can_be_given_by_its_variable(
     )
     flag = isinstance(param.default, bool)
     text, value = ("1", True) if flag else ("7", 7) if number else (ODD_VALUES.get(name, "x"),) * 2
+    several = param.multiple and param.param_type_name == "option"
     needed = {"url": "http://h/x", "files": "f", "source": "stripe"}
-    typed = [] if verb != "send" else [needed["url"], needed["files"]]
-    if verb == "send" and name != "source":
+    signs = verb in {"send", "audit"}
+    typed = [needed["url"], needed["files"]] if signs else []
+    if signs and name != "source":
         typed += ["--source", needed["source"]]
-    if verb == "sources show":
-        typed = ["github"]
+    typed += TYPED.get(verb, ())
     monkeypatch.setenv(variables(verb, param)[-1], text)
     command = VERBS[verb]
     context = command.make_context(verb, typed, **command.context_settings)
-    assert context.params[name] == value
+    assert context.params[name] == ([value] if several else value)
     assert context.get_parameter_source(name).name == "ENVIRONMENT"
 
 

@@ -23,9 +23,23 @@ def test_the_list_has_a_line_for_each_provider(capsys: pytest.CaptureFixture[str
     lines = said(capsys, "list").splitlines()
     assert len(lines) == 1 + len(providers())
     (github,) = [line.split() for line in lines if line.startswith("GitHub ")]
-    assert github == ["GitHub", "github", "no", "no", "10", "s", "yes"]
+    assert github == ["GitHub", "github", "no", "no", "10", "s", "reconcile", "asks,", "3", "d", "back"]
     (stripe,) = [line.split() for line in lines if line.startswith("Stripe ")]
-    assert stripe == ["Stripe", "stripe", "yes", "for", "3", "d", "not", "confirmed", "yes"]
+    assert stripe == [
+        "Stripe",
+        "stripe",
+        "yes",
+        "for",
+        "3",
+        "d",
+        "not",
+        "confirmed",
+        "reconcile",
+        "asks,",
+        "30",
+        "d",
+        "back",
+    ]
 
 
 def test_the_list_as_json_is_what_show_gives_for_each(capsys: pytest.CaptureFixture[str]) -> None:
@@ -49,7 +63,29 @@ def test_a_provider_is_shown_by_either_name(capsys: pytest.CaptureFixture[str], 
     assert lines[1].startswith("signature     `X-Hub-Signature-256: sha256=HEX`")
     assert lines[2].strip().startswith("https://docs.github.com/")
     assert "order         not confirmed" in lines
+    assert "reconcile     asks, 3 d back, with an `api_key`" in lines
     assert lines[-1].startswith("heed          ")
+
+
+def test_it_says_of_each_provider_whether_reconcile_asks(capsys: pytest.CaptureFixture[str]) -> None:
+    """How far back, where that is the provider's to say; of the others, that it does not."""
+    said_of = {
+        each.provider: next(
+            line.partition("reconcile     ")[2]
+            for line in said(capsys, "show", each.provider).splitlines()
+            if line.startswith("reconcile")
+        )
+        for each in providers()
+    }
+    asked = {name: text for name, text in said_of.items() if text != "does not ask"}
+    assert asked == {
+        "github": "asks, 3 d back, with an `api_key`",
+        "paddle": "asks, 90 d back, with an `api_key`",
+        "paypal": "asks, 7 d back, with an `api_key`",
+        "square": "asks, 28 d back, with an `api_key`",
+        "standard-webhooks": "asks, with an `api_key`",
+        "stripe": "asks, 30 d back, with an `api_key`",
+    }
 
 
 def test_an_unknown_name_is_answered_with_those_that_are_known(capsys: pytest.CaptureFixture[str]) -> None:

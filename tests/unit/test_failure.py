@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import sysconfig
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from webhook_inbox.errors import HandlerFailedError, StatementError
+from webhook_inbox.drivers import failures
+from webhook_inbox.errors import (
+    HandlerFailedError,
+    HandlerTimeoutError,
+    InboxError,
+    PayloadError,
+    StatementError,
+    StoreUnavailableError,
+    TransactionEndedError,
+)
 from webhook_inbox.model.failure import Failure, describe
+from webhook_inbox.protocol import work
 
 SECRET = "4242 4242 4242 4242"
 
@@ -69,6 +81,7 @@ def test_an_error_is_told_in_one_line() -> None:
         (Failure(type="E", sqlstate="40001"), "E (SQLSTATE 40001)"),
         (Failure(type="E", constraint="c"), "E (constraint c)"),
         (Failure(type="E", frames=("a.py:1 f", "b.py:2 g")), "E at b.py:2 g"),
+        (Failure(type="E", frames=("b.py:2 g",), text="do this"), "E at b.py:2 g: do this"),
     ],
 )
 def test_what_is_not_known_is_left_out(failure: Failure, line: str) -> None:
@@ -97,6 +110,78 @@ def test_an_error_of_ours_is_told_by_what_it_wraps() -> None:
     wrapped = describe(raised(StatementError("x", sqlstate="22012"), cause=cause))
     assert (wrapped.type, wrapped.sqlstate) == ("KeyError", "22012")
     assert describe(raised(StatementError("x", sqlstate="22012"))).sqlstate == "22012"
+
+
+def ours(error: InboxError, *, cause: BaseException | None = None) -> BaseException:
+    """The error as it is raised in one of our files."""
+    code = compile("raise error from cause", str(Path(failures.__file__)), "exec")
+    with pytest.raises(InboxError) as caught:
+        exec(code, {"error": error, "cause": cause})  # noqa: S102 - a file of ours that raises what it is given
+    return caught.value
+
+
+def test_what_we_say_is_told_with_the_type_of_what_it_wraps() -> None:
+    """A sentence of ours holds no payload, and is the remedy: it stands behind the place."""
+    failure = describe(ours(TransactionEndedError("do this"), cause=raised(DriverError(SECRET))))
+    assert (failure.type, failure.text) == (f"{__name__}.DriverError", "do this")
+    assert str(failure).endswith(" raised: do this")
+    assert SECRET not in str(failure)
+    assert describe(ours(PayloadError("no JSON"))).text == "no JSON"
+    assert describe(
+        ours(HandlerFailedError("x failed", wraps=True), cause=ours(PayloadError("no JSON")))
+    ).text == ("no JSON")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        raised(HandlerFailedError(SECRET)),
+        raised(type("TheirsError", (HandlerFailedError,), {})(SECRET)),
+        ours(HandlerFailedError("x failed", wraps=True), cause=raised(PayloadError(SECRET))),
+    ],
+    ids=["ours", "derived from ours", "within ours"],
+)
+def test_what_users_put_into_an_error_of_ours_is_withheld(error: BaseException) -> None:
+    """P-QUIET: whoever raises it has written what it says, and may have quoted the payload."""
+    assert describe(error).text == ""
+    assert SECRET not in repr(describe(error))
+
+
+def test_our_own_frames_are_told_of_a_defect_and_not_of_a_handlers_mistake() -> None:
+    """Where no frame is the user's, those of a StoreError say where to look; a HandlerError's say nothing."""
+    for kind, count in ((StoreUnavailableError, 1), (HandlerTimeoutError, 0)):
+        error = ours(kind("x"))
+        traceback = error.__traceback__
+        assert traceback is not None
+        assert len(describe(error.with_traceback(traceback.tb_next)).frames) == count
+
+
+def test_a_handler_that_pip_installed_is_told_by_its_frames() -> None:
+    """Nothing of it is the user's own by its place: what comes below the one that called it is."""
+    library = sysconfig.get_paths()["purelib"]
+    handler = compile("def book(): raise KeyError", f"{library}/shop/billing.py", "exec")
+    ours_file = compile("def run(book): book()", work.__file__, "exec")
+    names: dict[str, Any] = {}
+    exec(handler, names)  # noqa: S102
+    exec(ours_file, names)  # noqa: S102
+    try:
+        names["run"](names["book"])
+    except KeyError as error:
+        stack = error.__traceback__
+        assert stack is not None
+        cause = error.with_traceback(stack.tb_next)
+    assert describe(raised(HandlerFailedError("x", wraps=True), cause=cause)).frames == ("billing.py:1 book",)
+    assert describe(raised(StatementError("x"), cause=cause)).frames == (
+        "work.py:1 run",
+        "billing.py:1 book",
+    )
+
+
+def test_compiled_code_is_not_the_users() -> None:
+    """Cython names a file as its authors had it, which is no path of this machine."""
+    with pytest.raises(ValueError) as caught:
+        exec(compile("raise ValueError", "library/protocol.pyx", "exec"), {})  # noqa: S102
+    assert {frame.partition(":")[0] for frame in describe(caught.value).frames} == {"test_failure.py"}
 
 
 @pytest.mark.parametrize(

@@ -106,7 +106,7 @@ def test_nothing_else_is_served() -> None:
 
 
 def test_the_receiver_serves_no_page_of_operators() -> None:
-    """What strangers reach has none of it."""
+    """What strangers reach has none of it (P-QUIET)."""
 
     async def deliver(plan: EndpointPlan, delivery: Delivery) -> Receipt:
         raise AssertionError

@@ -373,7 +373,7 @@ def test_a_cancelled_request_ends_as_cancelled_and_is_not_in_flight(desk: Desk) 
 
 
 def test_no_answer_is_split_whatever_a_handshake_echoes(desk: Desk) -> None:
-    """A line end in a header value would begin a header, or a body, of the stranger's choice."""
+    """P-CALM: a line end in a header value would begin a header, or a body, of the stranger's choice."""
     echoed = "a\r\nset-cookie: x\r\n\r\n<script>\x00\u2028é☂"
     desk.settle = lambda _: Receipt(status=200, outcome=Outcome.HANDSHAKE, headers=(("x-echo", echoed),))
     value = desk.post("/greeting", method="GET", body=chunks()).headers["x-echo"]

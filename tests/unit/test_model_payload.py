@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import operator
 import sys
+import time
 from collections.abc import Iterator
 from decimal import Decimal, InvalidOperation
 
@@ -106,6 +108,15 @@ def test_only_brackets_outside_strings_nest(body: bytes, limit: int, deeper: boo
 def test_looking_for_depth_takes_no_time_that_a_sender_can_stretch(hostile: bytes, deeper: bool) -> None:
     """P-CALM: escapes, quotes and brackets without end are one pass; a text that never ends holds no brackets."""
     assert nested_deeper_than(b"[" * 150 + hostile + b"[" * 60, DEPTH_MAX) is deeper
+
+
+def test_many_names_take_no_time_that_a_sender_can_stretch() -> None:
+    """P-CALM: 100,000 of them, as a table without a key of its own would put into one place, are read at once."""
+    names = [str(number << 20) for number in range(100_000)]
+    body = json.dumps(dict.fromkeys(names, 0)).encode()
+    began = time.perf_counter()
+    assert len(parse_payload(body)) == len(names)
+    assert time.perf_counter() - began < 2.0
 
 
 def test_text_is_given_back_as_it_is() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -19,6 +20,7 @@ from webhook_inbox.errors import (
     StatementError,
     StoreUnavailableError,
     TransactionEndedError,
+    VerificationKeyError,
 )
 from webhook_inbox.model.receipt import EventResult, Receipt
 from webhook_inbox.model.states import Outcome, State
@@ -49,6 +51,15 @@ def test_one_event_is_answered_with_its_outcome_id_and_state() -> None:
     assert receipt.json() == {"outcome": "processed", "event_id": "evt_1", "state": "processed"}
     assert receipt.results == (result(Outcome.PROCESSED, State.PROCESSED),)
     assert receipt.reason == ""
+
+
+def test_a_type_without_a_handler_is_named() -> None:
+    """Whoever tries it out sees at once that ``on(...)`` is misspelt; why a handler ignores one is its own affair."""
+    ignored = EventResult(outcome=Outcome.IGNORED, event_id="evt_1", state=State.IGNORED, reason="x")
+    told: Any = answers.accepted([ignored]).json()
+    assert "unhandled_type" not in told
+    told = answers.accepted([replace(ignored, unhandled_type="invoice.paid")]).json()
+    assert told["unhandled_type"] == "invoice.paid"
 
 
 def test_a_duplicate_also_hears_when_the_first_copy_came() -> None:
@@ -258,6 +269,13 @@ FAILURES: list[tuple[InboxError, int, Outcome, str, str | None]] = [
             ConflictError("secret"),
             SchemaVersionError("secret"),
         )
+    ),
+    (
+        VerificationKeyError("secret"),
+        503,
+        Outcome.UNAVAILABLE,
+        "the provider's key cannot be fetched right now; send it again",
+        "5",
     ),
     (
         ConfigurationError("secret"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from hashlib import sha256
 from typing import Any
@@ -13,7 +14,7 @@ from webhook_inbox.model.event import Event
 from webhook_inbox.model.headers import Headers
 from webhook_inbox.model.settings import Settings
 from webhook_inbox.protocol.endpoint import EndpointPlan
-from webhook_inbox.sources import Stripe
+from webhook_inbox.sources import StandardWebhooks, Stripe
 
 SECRET = "whsec_fake_endpoint_000000"
 
@@ -114,9 +115,8 @@ def test_order_is_refused_where_there_is_none_to_keep(mode: str) -> None:
 
 def test_inline_is_refused_where_the_provider_never_sends_again() -> None:
     """P-ONCE: without a redelivery, an inline handler that fails once would lose the event."""
-    with pytest.raises(
-        ConfigurationError, match="^endpoint billing: silent does not send again after a fail"
-    ):
+    sentence = '^endpoint billing: silent does not send again after a fail.*; use mode="queued", or "hybrid"$'
+    with pytest.raises(ConfigurationError, match=sentence):
         plan(source=Silent(SECRET))
     assert plan(source=Silent(SECRET), mode="queued").source.provider == "silent"
 
@@ -219,3 +219,14 @@ def test_kept_fields_are_those_that_lead_somewhere() -> None:
         "data.object.none": None,
     }
     assert plan(keep="digest").kept_fields(Headers(), b"no json") == {}
+
+
+def test_a_key_outlives_the_list_that_is_asked() -> None:
+    """P-KEEP: what a list still shows is known; a list that only the sender can ask is not waited for."""
+    secret = f"whsec_{base64.b64encode(b'fake' * 8).decode()}"
+    short = Settings(key_days=89.0, payload_days=1.0)
+    asked = StandardWebhooks(secret, api_key="fake", hook="app/a/endpoint/e")
+    with pytest.raises(ConfigurationError, match="missed events of 90 days"):
+        plan(source=asked, settings=short)
+    assert plan(source=asked, settings=Settings(key_days=90.0)).settings.key_days == 90.0
+    assert plan(source=StandardWebhooks(secret), settings=short).settings.key_days == 89.0

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from webhook_inbox import Inbox
 from webhook_inbox.errors import ConfigurationError
 from webhook_inbox.protocol.handlers import Handlers, Pattern
+from webhook_inbox.sources import Stripe
 
 
 def book(tx: Any, event: Any) -> None:
@@ -272,6 +274,16 @@ def test_a_set_based_handler_stands_alone() -> None:
         registered(("invoice.paid", tell)).on_batch("*")(book)
     handlers.on("customer.created")(tell)
     assert [(handler.batch, handler.prepare) for handler in handlers] == [(True, None), (False, None)]
+
+
+@pytest.mark.parametrize("option", ["pipeline", "prepare", "pipline"])
+def test_a_set_based_handler_takes_no_options_of_single_ones(option: str) -> None:
+    """It is told why, wherever it is registered."""
+    given: Any = {option: True}
+    with pytest.raises(ConfigurationError, match=f"^on_batch.. takes no {option}: .* one statement"):
+        Handlers().on_batch("invoice.paid", **given)
+    with pytest.raises(ConfigurationError, match=f"^on_batch.. takes no {option}: "):
+        Inbox("postgresql://nowhere").endpoint("billing", Stripe("whsec_fake")).on_batch("a", **given)
 
 
 def fetch(event: Any) -> str:

@@ -135,6 +135,9 @@ class Lease:
     def began(self, worker_id: Any, began_at: float) -> Any:
         raise AssertionError
 
+    def distrust(self, worker_id: Any) -> None:
+        raise AssertionError
+
     def give_back_later(self, claim: Any, to: Any) -> None:
         raise AssertionError
 
@@ -315,6 +318,17 @@ def test_what_cannot_be_read_is_quarantined_under_its_digest(room: Room) -> None
         "body": BODY,
     }
     assert {name: params[name] for name in expected} == expected
+
+
+def test_what_no_event_is_found_in_is_quarantined_too(room: Room) -> None:
+    """P-CALM: a source of the user's own that gives nothing for an authentic body loses nothing by that."""
+    source = FakeSource()
+    source.readings = ()
+    params = recorded(room.receive(endpoint_of(source), (key(f"sha256:{hashlib.sha256(BODY).hexdigest()}"),)))
+    assert (params["state"], params["last_error"]) == (
+        State.QUARANTINED,
+        "the source found no event in it",
+    )
 
 
 def test_an_item_of_a_body_is_its_own_slice(room: Room) -> None:
@@ -732,6 +746,7 @@ def test_dropped_events_are_answered_in_their_places(room: Room) -> None:
         ("evt_2", "ignored", None),
     ]
     assert receipt.results[0].reason == "no handler for x"
+    assert [each.unhandled_type for each in receipt.results] == ["x", "", "x"]
     alone = room.receive(endpoint_of(FakeSource(Identity(event_id="e", event_type="x")), unhandled="drop"))
     assert (alone.steps, receipt_of(alone).outcome) == ((), Outcome.IGNORED)
 

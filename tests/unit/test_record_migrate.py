@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.fixtures.plans import Played, play
-from webhook_inbox.errors import KeyBusyError, SchemaVersionError, StoreUnavailableError
+from webhook_inbox.errors import MIGRATE_INBOX, KeyBusyError, SchemaVersionError, StoreUnavailableError
 from webhook_inbox.protocol.migrate import (
     LOCK_WAIT_SECONDS,
     LOOK_SECONDS_MAX,
@@ -136,11 +136,11 @@ def test_how_a_schema_stands_to_this_release(
     [
         (
             None,
-            f"schema 'webhooks' is not there, this release needs version {KNOWN}: run `webhook-inbox migrate`",
+            f"schema 'webhooks' is not there, this release needs version {KNOWN}: run {MIGRATE_INBOX}",
         ),
         (
             APPLIED[:1],
-            f"schema 'webhooks' is at version 1, this release needs version {KNOWN}: run `webhook-inbox migrate`",
+            f"schema 'webhooks' is at version 1, this release needs version {KNOWN}: run {MIGRATE_INBOX}",
         ),
         (
             [*APPLIED, (KNOWN + 2, "later", KNOWN + 1)],

@@ -183,6 +183,7 @@ def test_another_body_is_evidence_only_between_deliveries_of_an_unsigned_id(
     assert played.names[-1] == "commit"
     assert played.value is not None
     assert played.value.reason == "another body came under this id before"
+    assert played.value.conflicting is evidence
     if evidence:
         assert played.params("record_conflict") == [
             {
@@ -399,7 +400,7 @@ def test_a_commit_that_the_server_refuses_is_the_handlers_failure() -> None:
 @pytest.mark.parametrize(
     ("error", "reason", "attempts"),
     [
-        (HandlerFailedError("text of ours"), "webhook_inbox.errors.HandlerFailedError", 1),
+        (HandlerFailedError("text of ours"), "webhook_inbox.errors.HandlerFailedError: text of ours", 1),
         (HandlerNotYetError("no order yet", retry_in_seconds=3), "no order yet", 0),
         (StatementError("x", sqlstate="42P01"), "webhook_inbox.errors.StatementError (SQLSTATE 42P01)", 1),
     ],

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields
+from pathlib import Path
 from typing import Any, get_type_hints
 
 import pytest
 
+from webhook_inbox import Inbox
 from webhook_inbox.errors import ConfigurationError
 from webhook_inbox.model.settings import Settings, SettingsGiven
+from webhook_inbox.sources import Stripe
 
 DEFAULTS = {field.name: field.default for field in fields(Settings)}
 #: Those for which 0 has a meaning of its own.
@@ -18,6 +22,7 @@ ZERO = {
     "duplicate_wait_seconds",
     "hold_seconds_max",
     "rate_per_second_max",
+    "reconcile_hours",
 }
 NUMBERS = [name for name, default in DEFAULTS.items() if not isinstance(default, bool)]
 
@@ -140,10 +145,62 @@ def test_overrides_change_what_they_name() -> None:
     assert changed == Settings(poll_seconds=2.0, lease_seconds=60)
     assert settings == Settings(poll_seconds=2.0)
     with pytest.raises(
-        ConfigurationError, match=r"^no setting is called lease_second, pol; there are answer_seconds_max, "
+        ConfigurationError, match=r"^no setting is called pol; there are answer_seconds_max, "
     ):
-        settings.with_overrides({"pol": 1, "lease_second": 60})
+        settings.with_overrides({"pol": 1})
     with pytest.raises(ConfigurationError, match="^lease_seconds is -1; it must be above 0$"):
         settings.with_overrides({"lease_seconds": -1})
     with pytest.raises(ConfigurationError, match="^body_bytes_max is -1; it must be at least 0$"):
         settings.with_overrides({"body_bytes_max": -1})
+
+
+@pytest.mark.parametrize(
+    ("misspelt", "meant"),
+    [
+        ("lease_second", "lease_seconds"),
+        ("attemps_max", "attempts_max"),
+        ("max_attempts", "attempts_max"),
+        ("handler_seconds", "handler_seconds_max"),
+        ("odrer_by", "order_by"),
+    ],
+)
+def test_a_misspelt_name_is_answered_with_the_one_that_is_meant(misspelt: str, meant: str) -> None:
+    """As a keyword: what else the function takes counts too."""
+    with pytest.raises(
+        ConfigurationError, match=f"^no setting is called {misspelt}; did you mean {meant}[?]$"
+    ):
+        Settings().with_overrides({misspelt: 1}, beside=["order_by", "mode"])
+
+
+def test_a_misspelt_variable_is_found_and_nobody_elses_is() -> None:
+    """An orchestrator's, a newer release's and every one that the command line reads are left alone."""
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
+    read = set(re.findall(r"WEBHOOK_INBOX_[A-Z_]+", page))
+    assert {"WEBHOOK_INBOX_SERVE_CONCURRENCY_MAX", "WEBHOOK_INBOX_APP"} <= read
+    others = {
+        "WEBHOOK_INBOX_PORT",
+        "WEBHOOK_INBOX_SERVICE_HOST",
+        "WEBHOOK_INBOX_PORT_8000_TCP",
+        "LEASE_SECOND",
+    }
+    assert Settings.misspelt(dict.fromkeys(read | others, "1")) == {}
+    given = dict.fromkeys(["WEBHOOK_INBOX_LEASE_SECOND", "WEBHOOK_INBOX_MAX_ATTEMPTS"], "1")
+    assert Settings.misspelt(given) == {
+        "WEBHOOK_INBOX_LEASE_SECOND": "WEBHOOK_INBOX_LEASE_SECONDS",
+        "WEBHOOK_INBOX_MAX_ATTEMPTS": "WEBHOOK_INBOX_ATTEMPTS_MAX",
+    }
+
+
+def test_an_inbox_tells_of_misspelt_names(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """P-QUIET: a variable is a warning, since an older release may run beside it, and its value is not told."""
+    monkeypatch.setenv("WEBHOOK_INBOX_LEASE_SECOND", "canary")
+    given: Any = {"odrer_by": "data.object.id"}
+    with pytest.raises(ConfigurationError, match="did you mean order_by[?]"):
+        Inbox("postgresql://nowhere").endpoint("billing", Stripe("whsec_fake"), **given)
+    assert [record.message for record in caplog.records] == [
+        "the variable WEBHOOK_INBOX_LEASE_SECOND is read by nobody; did you mean WEBHOOK_INBOX_LEASE_SECONDS?"
+    ]
+    with pytest.raises(ConfigurationError, match="did you mean schema[?]"):
+        Inbox("postgresql://nowhere", schemas="x")  # type: ignore[call-arg]  # that is the mistake

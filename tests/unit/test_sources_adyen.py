@@ -129,11 +129,32 @@ def test_fields_are_signed_as_they_are(fields: dict[str, Any]) -> None:
     assert ask(signed(item(**fields))) == Verified("secret-1")
 
 
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"pspReference": "PSP1:", "merchantAccountCode": "a", "merchantReference": "b"}
+        | {"originalReference": "FakeMerchant"},
+        {"merchantAccountCode": "FakeMerchant:a", "merchantReference": "b"},
+        {"originalReference": [1]},
+        {"originalReference": 1.5},
+        {"originalReference": {"other": "PSP0"}},
+    ],
+)
+def test_one_signature_stands_for_one_set_of_fields(forged: dict[str, Any]) -> None:
+    """Nothing tells the fields apart but a colon: they cannot be cut elsewhere, nor hold what would not be signed."""
+    payload = signed(item(merchantReference="a:b"))
+    payload["notificationItems"][0]["NotificationRequestItem"] |= forged
+    got = ask(payload)
+    assert isinstance(got, Rejected)
+    assert got.reason == "signature_malformed"
+
+
 @pytest.mark.parametrize(("value", "text"), [(True, "true"), (False, "false")])
 def test_a_truth_is_signed_as_json_writes_it(value: bool, text: str) -> None:
     """Adyen sends texts; were it to send truths, they would be signed as the texts are."""
     payload = signed(item(success=text))
     payload["notificationItems"][0]["NotificationRequestItem"]["success"] = value
+    assert payload == signed(item(success=value))
     assert ask(payload) == Verified("secret-1")
     (reading,) = SOURCE.identify(delivery(json.dumps(payload).encode()))
     assert isinstance(reading, Identity)

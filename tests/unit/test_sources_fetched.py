@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives import serialization
 
-from tests.key_pairs import certificate_pair
+from webhook_inbox.errors import VerificationKeyError
 from webhook_inbox.sources import fetched
-from webhook_inbox.sources.fetched import BYTES_MAX, FETCHES_A_MINUTE_MAX, KEPT_MAX, Fetched, fetch
+from webhook_inbox.sources.fetched import BYTES_MAX, FETCHES_A_MINUTE_MAX, KEPT_MAX, Fetched, ask, fetch
+from webhook_inbox.testing.key_pairs import certificate_pair
 
 BODY = b"fake certificate"
 SECONDS_MAX = 10
@@ -25,8 +26,10 @@ CASES = {
     "/large": (200, b"x" * (BYTES_MAX + 1)),
     "/unknown": (404, b""),
     "/gone": (410, b""),
+    "/busy": (429, b""),
     "/moved": (302, b""),
     "/partial": (206, BODY),
+    "/short": (200, BODY),
     "/broken": (500, b""),
 }
 
@@ -71,9 +74,17 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
             status, body = CASES[self.path]
             self.send_response(status)
             self.send_header("location", "/good")
-            self.send_header("content-length", str(len(body)))
+            self.send_header("content-length", str(len(body) + (self.path == "/short")))
             self.end_headers()
             self.wfile.write(body)
+
+        def do_POST(self) -> None:
+            length = int(self.headers["content-length"])
+            served.asked.append(f"{self.path} {self.headers['content-type']}")
+            self.send_response(400)
+            self.send_header("content-length", str(length))
+            self.end_headers()
+            self.wfile.write(self.rfile.read(length))
 
         def log_message(self, *_: object) -> None:
             """Keep quiet."""
@@ -101,30 +112,39 @@ def test_what_is_there_is_given_and_what_is_not_is_none(host: Host) -> None:
     assert host.fetch("/gone") is None
 
 
-@pytest.mark.parametrize("path", ["/large", "/moved", "/partial", "/broken", "/garbage"])
+@pytest.mark.parametrize("path", ["/large", "/short", "/moved", "/partial", "/busy", "/broken", "/garbage"])
 def test_any_other_answer_is_an_error(host: Host, path: str) -> None:
     """Neither believed nor a reason to refuse for good; a redirect is not followed."""
     host.asked.clear()
-    with pytest.raises(OSError, match=r"."):
+    with pytest.raises(VerificationKeyError, match="localhost|of more than 65536 bytes"):
         host.fetch(path)
     assert host.asked == [path]
+
+
+def test_what_is_posted_is_answered_whatever_the_status(host: Host) -> None:
+    """For providers whose keys are asked for: the source judges the answer."""
+    host.asked.clear()
+    url = "https://localhost/key"
+    assert ask(url, post=b'{"kid":"1"}', trust=host.trust, port=host.port) == (400, b'{"kid":"1"}')
+    assert host.asked == ["/key application/json"]
 
 
 def test_a_host_that_says_nothing_is_given_up(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     """Within the time that is allowed."""
     monkeypatch.setattr(fetched, "FETCH_SECONDS_MAX", 0.2)
-    with pytest.raises(TimeoutError):
+    with pytest.raises(VerificationKeyError, match="localhost cannot be asked: TimeoutError"):
         host.fetch("/silent")
 
 
 def test_a_host_whose_certificate_nobody_vouches_for_is_not_asked(host: Host) -> None:
     """Nor one that cannot be reached."""
     host.asked.clear()
-    with pytest.raises(ssl.SSLError):
+    untrusted = "cannot be asked: SSLCertVerificationError"
+    with pytest.raises(VerificationKeyError, match=untrusted):
         fetch("https://localhost/good", port=host.port)
-    with pytest.raises(ssl.SSLError):
+    with pytest.raises(VerificationKeyError, match=untrusted):
         fetch("https://127.0.0.1/good", trust=host.trust, port=host.port)
-    with pytest.raises(OSError, match=r"."):
+    with pytest.raises(VerificationKeyError, match="localhost cannot be asked: ConnectionRefusedError"):
         fetch("https://localhost/good", trust=host.trust, port=1)
     assert host.asked == []
 
@@ -148,7 +168,7 @@ class World:
         """Note that it was asked."""
         self.asked.append(url)
         if self.content == b"":
-            raise ConnectionError("fake")
+            raise VerificationKeyError("fake")
         return self.content
 
     def fetched(self) -> Fetched:
@@ -167,14 +187,37 @@ def test_an_answer_is_kept_for_its_time(content: bytes | None, seconds: int) -> 
         assert len(world.asked) == asked
 
 
-def test_what_could_not_be_fetched_is_asked_for_again() -> None:
-    """An outage is not kept."""
+def test_what_could_not_be_fetched_is_asked_for_again_in_a_moment() -> None:
+    """An outage is kept for five seconds alone: so long nobody else waits for it, each on a thread."""
     world = World(content=b"")
     kept = world.fetched()
-    with pytest.raises(ConnectionError, match="fake"):
-        kept.get("a")
+    for now, asked in ((0, 1), (4, 1), (5, 2)):
+        world.now = now
+        with pytest.raises(VerificationKeyError, match="fake"):
+            kept.get("a")
+        assert len(world.asked) == asked
     world.content = BODY
+    world.now = 10
     assert kept.get("a") == BODY
+    assert kept.get("a") == BODY
+    assert len(world.asked) == 3
+
+
+def test_an_outage_makes_no_stranger_of_what_was_there() -> None:
+    """It is asked for again, however many addresses strangers name meanwhile."""
+    world = World()
+    kept = world.fetched()
+    kept.get("there")
+    world.now, world.content = 3_600, b""
+    with pytest.raises(VerificationKeyError, match="fake"):
+        kept.get("there")
+    world.content = None
+    for number in range(FETCHES_A_MINUTE_MAX):
+        kept.get(str(number))
+    world.now, world.content = 3_605, BODY
+    with pytest.raises(VerificationKeyError, match="fetches within a minute"):
+        kept.get("one more")
+    assert kept.get("there") == BODY
 
 
 def test_a_stranger_who_names_many_addresses_has_few_of_them_fetched() -> None:
@@ -183,7 +226,7 @@ def test_a_stranger_who_names_many_addresses_has_few_of_them_fetched() -> None:
     kept = world.fetched()
     for number in range(FETCHES_A_MINUTE_MAX):
         kept.get(str(number))
-    with pytest.raises(ConnectionError, match="fetches within a minute"):
+    with pytest.raises(VerificationKeyError, match="fetches within a minute"):
         kept.get("one more")
     assert kept.get("0") == BODY
     assert len(world.asked) == FETCHES_A_MINUTE_MAX
@@ -255,8 +298,38 @@ def test_nobody_waits_for_a_fetch_that_does_not_end(monkeypatch: pytest.MonkeyPa
     first = threading.Thread(target=kept.get, args=("a",))
     first.start()
     assert under_way.wait(SECONDS_MAX)
-    with pytest.raises(TimeoutError, match="another fetch"):
-        kept.get("b")
+    with pytest.raises(VerificationKeyError, match="another fetch takes longer"):
+        kept.get("a")
     gate.set()
     first.join(SECONDS_MAX)
     assert not first.is_alive()
+
+
+def test_only_a_name_that_was_there_waits_for_another() -> None:
+    """P-FLOW: while a host is slow, strangers' names would fill the threads on which genuine deliveries ask."""
+    world, gate, under_way = World(), threading.Event(), threading.Event()
+    gate.set()
+
+    def slow(url: str) -> bytes | None:
+        under_way.set()
+        assert gate.wait(SECONDS_MAX)
+        return world.fetch(url)
+
+    kept = Fetched(slow, clock=lambda: world.now)
+    kept.get("there")
+    world.now = 3_600
+    gate.clear()
+    under_way.clear()
+    threads = [
+        threading.Thread(target=kept.get, args=("nowhere",)),
+        threading.Thread(target=kept.get, args=("there",)),
+    ]
+    threads[0].start()
+    assert under_way.wait(SECONDS_MAX)
+    threads[1].start()
+    with pytest.raises(VerificationKeyError, match="another fetch is under way"):
+        kept.get("elsewhere")
+    gate.set()
+    for thread in threads:
+        thread.join(SECONDS_MAX)
+    assert world.asked == ["there", "nowhere", "there"]

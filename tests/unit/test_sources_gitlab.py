@@ -41,6 +41,15 @@ def test_while_one_replaces_the_other_either_is_believed() -> None:
     )
 
 
+def test_a_delivery_under_the_header_names_of_svix_is_not_gitlab_s() -> None:
+    """A captured one would verify under them, and be named by a header that its signature does not cover."""
+    renamed = sign_standard_webhooks(GITLAB, GITLAB_SECRET, "id-signed", NOW, family="svix")
+    forged = delivery(GITLAB, [*renamed, ("idempotency-key", "id-forged")])
+    assert verdict(GitLab(GITLAB_SECRET), forged) == Rejected(
+        "signature_missing", "no webhook-signature header"
+    )
+
+
 def test_the_id_is_signed_only_where_every_secret_is_a_signing_token() -> None:
     """Otherwise a second body under one id is kept as evidence."""
     assert GitLab(GITLAB_SECRET).signed_id

@@ -10,7 +10,7 @@ import pytest
 from tests.deliveries import delivery
 from tests.source_examples import META, digest, written
 from webhook_inbox.errors import ConfigurationError
-from webhook_inbox.sources import Identity, Meta, Unreadable
+from webhook_inbox.sources import Answer, Identity, Meta, Unreadable
 
 SOURCE = Meta("fake-app-secret")
 
@@ -120,3 +120,12 @@ def test_an_empty_verify_token_stops_the_start() -> None:
     """It would open the handshake to everybody."""
     with pytest.raises(ConfigurationError, match=r"Meta\(verify_token=...\)"):
         Meta("fake-app-secret", verify_token="")
+
+
+def test_a_handshake_with_what_no_url_holds_is_refused() -> None:
+    """P-CALM: an app that embeds the inbox may hand on half a character."""
+    source = Meta("fake-app-secret", verify_token="fake-verify-token")
+    url = "https://receiver.example.test/?hub.mode=subscribe&hub.verify_token=\ud800&hub.challenge=1"
+    assert source.greet(delivery(b"", method="GET", url=url)) == Answer(status=403)
+    url = "https://receiver.example.test/?hub.mode=subscribe&hub.verify_token=fake-verify-token&hub.challenge=\ud800"
+    assert source.greet(delivery(b"", method="GET", url=url)) == Answer(status=403)

@@ -264,6 +264,9 @@ def test_mollie_may_send_a_signature_for_each_secret() -> None:
     )
     empty = verdict(Mollie(SECRET), delivery(MOLLIE, [*pairs, ("X-Mollie-Signature", "")]))
     assert empty == Rejected("signature_missing", "no x-mollie-signature header")
+    for comma in (",", ", ", "\t,  "):  # as WSGI and proxies join headers of one name
+        joined = [("X-Mollie-Signature", comma.join(value for _, value in pairs))]
+        assert verdict(Mollie(SECRET), delivery(MOLLIE, joined)) == Verified("secret-1")
     classic = verdict(Mollie(SECRET), delivery(b"id=tr_fake5B8cwPMGnU"))
     assert classic == Rejected("signature_missing", "no x-mollie-signature header")
 

@@ -9,12 +9,12 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from tests.deliveries import NOW, delivery, verdict
-from tests.key_pairs import Pair, ec_pair, ed25519_pair
 from tests.source_examples import DISCORD, DISCORD_COMMAND, SENDGRID, digest, written
 from webhook_inbox.errors import ConfigurationError
 from webhook_inbox.model.delivery import Delivery
 from webhook_inbox.model.secret import Secret
 from webhook_inbox.sources import Discord, Identity, Rejected, SendGrid, Unreadable, Verified
+from webhook_inbox.testing.key_pairs import Pair, ec_pair, ed25519_pair
 from webhook_inbox.testing.signers import SIGNERS, Draft
 
 ED25519, P256 = ed25519_pair(3), ec_pair(3)

@@ -44,7 +44,7 @@ def refusal(source: Source, of: Delivery) -> Rejected:
 
 @ALL
 def test_behind_a_proxy_the_url_is_what_the_user_says(name: str) -> None:
-    """The query comes through unchanged, so it is the request's."""
+    """C17: the query comes through unchanged, so it is the request's."""
     for query in ("", "?tenant=7&x=%20a"):
         proxied = sent(name, PUBLIC + query, arrived=INSIDE + query)
         assert isinstance(verdict(MAKERS[name](SECRET, public_url=PUBLIC), proxied), Verified)
@@ -55,7 +55,7 @@ def test_behind_a_proxy_the_url_is_what_the_user_says(name: str) -> None:
 
 @ALL
 def test_a_header_of_a_stranger_s_changes_no_url(name: str) -> None:
-    """Only the HTTP server knows which proxies to believe; nothing is read from the headers here."""
+    """C17: only the HTTP server knows which proxies to believe; nothing is read from the headers here."""
     proxied = sent(name, arrived=INSIDE)
     forged = [
         ("x-forwarded-proto", "https"),
@@ -76,7 +76,7 @@ def test_where_the_url_is_configured_that_of_the_request_does_not_count(name: st
 
 @ALL
 def test_a_mismatch_says_which_url_was_rebuilt(name: str) -> None:
-    """Without its query, which may hold what is nobody's business (P-QUIET); of any length, in ASCII, on one line."""
+    """C17: without its query, which may hold secrets (P-QUIET); of any length, in ASCII, on one line."""
     got = refusal(MAKERS[name](SECRET), sent(name, arrived=f"{INSIDE}?token=fake-query-token"))
     size = len(BODIES[name])
     assert got.message == (

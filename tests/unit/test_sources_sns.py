@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from tests.deliveries import NOW, delivery, verdict
-from tests.key_pairs import certificate_pair, ec_pair
 from tests.source_examples import SNS, SNS_KEYS, SNS_TOPIC
 from webhook_inbox import Inbox, Receipt
-from webhook_inbox.errors import ConfigurationError
+from webhook_inbox.errors import ConfigurationError, VerificationKeyError
 from webhook_inbox.model.delivery import Delivery
 from webhook_inbox.model.secret import Secret, secrets_of
 from webhook_inbox.sources import Identity, Rejected, Sns, Verified
 from webhook_inbox.sources.fetched import Fetched
+from webhook_inbox.testing.key_pairs import certificate_pair, ec_pair
 from webhook_inbox.testing.signers import SIGNERS, Draft
 
 SOURCE = Sns(SNS_TOPIC, certificates=SNS_KEYS.public)
@@ -91,12 +91,20 @@ def test_anything_but_a_whole_signature_is_refused(after: dict[str, Any], reason
     ],
 )
 def test_a_stranger_cannot_have_anything_else_fetched(url: object) -> None:
-    """Only https, only SNS, only the region of a topic that is configured; refused without asking anybody."""
+    """P-CALM: only https, only SNS, only the region of a topic that is configured; refused without asking anybody."""
     asked: list[str] = []
     sent = body(after={"SigningCertURL": url})
     assert received(sent, asked, SNS_KEYS.public.encode()).status == 400
     assert asked == []
     assert refusal(sent) == "signature_malformed"
+
+
+@pytest.mark.parametrize("topic", [None, 7, ["x"], "", SNS_TOPIC + "x", SNS_TOPIC.upper()])
+def test_who_does_not_name_the_topic_has_nothing_fetched(topic: object) -> None:
+    """SNS has a certificate for whatever name a stranger makes up to be asked for, but the topic is not guessed."""
+    asked: list[str] = []
+    receipt = received(body(after={"TopicArn": topic}), asked, SNS_KEYS.public.encode())
+    assert (receipt.status, receipt.reason, asked) == (400, "secret_unknown", [])
 
 
 def certificates(source: Sns, of: Delivery) -> tuple[Secret, ...]:
@@ -112,7 +120,7 @@ def received(sent: bytes, asked: list[str], content: bytes | None) -> Receipt:
     def fetching(url: str) -> bytes | None:
         asked.append(url)
         if content == b"":
-            raise ConnectionError("fake outage")
+            raise VerificationKeyError("fake outage")
         return content
 
     inbox = Inbox(NO_DATABASE, connection_wait_seconds=0.5)
@@ -126,9 +134,9 @@ def received(sent: bytes, asked: list[str], content: bytes | None) -> Receipt:
 @pytest.mark.parametrize(
     ("content", "status", "reason"),
     [
-        (b"", 503, ""),
+        (b"", 503, "verification_key"),
         (None, 400, "secret_unknown"),
-        (b"no certificate", 503, ""),
+        (b"no certificate", 503, "configuration"),
         (certificate_pair("other.fake.test").public.encode(), 400, "signature_mismatch"),
     ],
 )
@@ -138,8 +146,7 @@ def test_a_certificate_that_cannot_be_had_is_no_reason_to_lose_an_event(
     """Unreachable: 503, and SNS sends again; one that SNS does not know, or another's: refused."""
     asked: list[str] = []
     receipt = received(body(), asked, content)
-    assert receipt.status == status
-    assert receipt.reason == reason or not reason
+    assert (receipt.status, receipt.reason) == (status, reason)
     assert asked == [URL]
 
 
@@ -242,5 +249,5 @@ def test_china_has_hosts_of_its_own() -> None:
         "https://sns.cn-north-1.amazonaws.com.cn/x.pem",
         "https://sns.cn-north-1.amazonaws.com/x.pem",
     ):
-        assert certificates(source, delivery(body(after={"SigningCertURL": url}))) == ()
+        assert certificates(source, delivery(body(TopicArn=topic, after={"SigningCertURL": url}))) == ()
     assert asked == ["https://sns.cn-north-1.amazonaws.com.cn/x.pem"]

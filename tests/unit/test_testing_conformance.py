@@ -31,11 +31,14 @@ class Careless(Source):
         self.secrets = secrets
 
     def verify(self, delivery: Delivery, secrets: Sequence[Secret]) -> Verdict:
-        sent = delivery.headers.get(HEADER, "")
+        sent = self.sent(delivery.headers.all(HEADER))
         for secret in secrets:
             if self.equal(sent, self.digest(delivery, secret)) and self.timely(delivery):
                 return Verified(secret.label)
         return MISMATCH
+
+    def sent(self, values: Sequence[str]) -> str:
+        return values[0] if len(values) == 1 else ""
 
     def digest(self, delivery: Delivery, secret: Secret) -> str:
         return hmac.digest(secret.reveal().encode(), delivery.body, "sha256").hex()
@@ -68,6 +71,24 @@ class IgnoresCase(Careless):
 class Unfolds(Careless):
     def equal(self, sent: str, expected: str) -> bool:
         return sent.replace("\r\n ", "") == expected
+
+
+class TakesTheLast(Careless):
+    def sent(self, values: Sequence[str]) -> str:
+        return values[-1] if values else ""
+
+
+class TakesAnyAlgorithm(Careless):
+    def verify(self, delivery: Delivery, secrets: Sequence[Secret]) -> Verdict:
+        sent = self.sent(delivery.headers.all(HEADER))
+        key = secrets[0].reveal().encode()
+        weak = hmac.digest(key, delivery.body, "sha1").hex()
+        return Verified(secrets[0].label) if sent == weak else super().verify(delivery, secrets)
+
+
+class TakesAnyVersion(Careless):
+    def equal(self, sent: str, expected: str) -> bool:
+        return sent.rpartition("=")[2] == expected
 
 
 class TakesBlanks(Careless):
@@ -155,6 +176,8 @@ MISTAKES = {
     BelievesAll: {
         "believes_what_is_signed",
         "refuses_another_secret",
+        "refuses_another_version",
+        "refuses_a_repeated_signature",
         "refuses_every_truncation",
         "refuses_every_flipped_bit",
         "refuses_a_missing_signature",
@@ -162,16 +185,20 @@ MISTAKES = {
         "refuses_whatever_a_stranger_sends",
     },
     ComparesBeginnings: {
+        "refuses_a_repeated_signature",
         "refuses_every_truncation",
         "refuses_a_missing_signature",
         "refuses_whatever_a_stranger_sends",
     },
     IgnoresCase: {"refuses_every_flipped_bit"},
+    TakesAnyAlgorithm: {"refuses_another_version"},
+    TakesTheLast: {"refuses_a_repeated_signature"},
     Unfolds: {"refuses_a_folded_signature"},
     TakesBlanks: {"refuses_a_missing_signature", "refuses_whatever_a_stranger_sends"},
     ForgetsTheBody: {"refuses_every_flipped_bit", "refuses_whatever_a_stranger_sends"},
     KnowsOneSecret: {"believes_what_is_signed"},
     Raises: {
+        "refuses_another_version",
         "refuses_every_truncation",
         "refuses_every_flipped_bit",
         "refuses_a_folded_signature",
@@ -197,6 +224,16 @@ def test_a_source_that_checks_no_secret_is_noticed() -> None:
     assert noticed(example(Careless)) == {"refuses_an_empty_secret_at_the_start"}
     late = noticed(example(BoundsNoTime, tolerance_seconds=300))
     assert "refuses_a_time_outside_the_tolerance" in late
+
+
+def test_a_source_that_reads_no_version_is_noticed() -> None:
+    """Where the header has one: ``sha1=`` before a digest of SHA-256 is another scheme's."""
+
+    def request(sent_at: int) -> Delivery:
+        headers = Headers(sign_hmac(PLAIN, "fake-1", HEADER, prefix="sha256="))
+        return Delivery(method="POST", url="", headers=headers, body=PLAIN, received_at=sent_at)
+
+    assert "refuses_another_version" in noticed(example(TakesAnyVersion, request=request))
 
 
 def test_a_failure_is_told_in_words_without_the_secret() -> None:

@@ -13,7 +13,9 @@ import pytest
 from tests.fixtures.arrivals import SCHEMA, arrival
 from webhook_inbox.errors import HandlerFailedError
 from webhook_inbox.model.event import Event
-from webhook_inbox.protocol.tx import Review, Tx, json_text, review_params
+from webhook_inbox.model.headers import Headers
+from webhook_inbox.protocol.outbox import json_text
+from webhook_inbox.protocol.tx import Review, Tx, review_params
 from webhook_inbox.sql.statements import Statements
 
 SQL = Statements.of(SCHEMA)
@@ -62,13 +64,15 @@ def test_a_message_is_put_into_the_outbox() -> None:
     tx = tx_of(session=session)
     given: Any = tx.emit("Booked", {"é": [1, None]}, aggregate_type="Invoice", aggregate_id=12)
     ((name, params),) = session.asked
-    assert (name, given) == ("insert_outbox", "row 1")
-    assert isinstance(params.pop("id"), UUID)
+    assert (name, params.pop("id")) == ("insert_outbox", given)
+    assert isinstance(given, UUID)
     assert params == {
         "aggregate_type": "Invoice",
         "aggregate_id": "12",
         "event_type": "Booked",
         "payload": '{"é": [1, null]}',
+        "destination": "",
+        "headers": '{"correlation-id": "evt_1"}',
         "inbox_id": 7,
     }
 
@@ -107,6 +111,46 @@ def test_message_ids_are_made_from_the_event_the_handler_and_the_position() -> N
     assert len(set(ids)) == len(ids) == 14
     assert message_ids(event()) == others[0]
     assert [str(each) for each in others[0]] == PINNED
+
+
+def test_a_key_names_a_message_whatever_its_position() -> None:
+    """P-OUT: handlers whose messages come in another order each time; positions are counted without it."""
+    session = Session()
+    tx = tx_of(session=session)
+    for key in ("b", None, "a", "b"):
+        tx.emit("Booked", {}, key=key)
+    first, second, third, fourth = (params["id"] for _, params in session.asked)
+    assert first == fourth
+    assert len({first, second, third}) == 3
+    assert str(second) == PINNED[0]
+    with pytest.raises(ValueError, match="the key is a text that is not empty"):
+        tx.emit("Booked", {}, key="")
+
+
+def test_a_message_takes_over_the_trace_and_the_correlation_of_its_event() -> None:
+    """What is not of W3C's form, or cannot be a header, is left out; what the handler says wins."""
+    trace = "00-" + "ab" * 16 + "-" + "cd" * 8 + "-01"
+    session = Session()
+    for headers, given in (
+        ([("traceparent", trace), ("tracestate", "a=1"), ("x-request-id", "r1")], {}),
+        ([("traceparent", "00-zz"), ("tracestate", "a=1")], {"correlation-id": "mine", "x-tenant": "7"}),
+        ([("x-correlation-id", "\xe9")], {}),
+    ):
+        tx_of(event(headers=Headers(headers)), session=session).emit("Booked", {}, headers=given)
+    assert [json.loads(params["headers"]) for _, params in session.asked] == [
+        {"traceparent": trace, "tracestate": "a=1", "correlation-id": "r1"},
+        {"correlation-id": "mine", "x-tenant": "7"},
+        {},
+    ]
+
+
+@pytest.mark.parametrize(
+    "headers", [{"X-Tenant": "7"}, {"": "7"}, {"x-tenant": "é"}, {"x-tenant": "a\r\nb: c"}, {"x-tenant": 7}]
+)
+def test_a_header_that_not_every_destination_can_carry_is_refused(headers: Any) -> None:
+    """It is told in the handler, not by the destination."""
+    with pytest.raises(ValueError, match=r"^tx\.emit: "):
+        tx_of().emit("Booked", {}, headers=headers)
 
 
 def test_what_is_sent_does_not_change_a_message_id() -> None:
@@ -183,7 +227,10 @@ def test_a_version_is_stale_where_the_newer_one_is_kept(row: Any, stale: bool) -
     session = Answers()
     assert tx_of(session=session).stale("sub_1", 1.5) is stale
     assert session.asked == [
-        ("version_applied", {"endpoint": "billing", "key": "sub_1", "version": Decimal("1.5")})
+        (
+            "version_applied",
+            {"endpoint": "billing", "key": "sub_1", "version": Decimal("1.5"), "inbox_id": 7},
+        )
     ]
     assert asyncio.run(awaited(tx_of(session=LoopAnswers()).stale("sub_1", 2))) is stale
 
@@ -204,7 +251,8 @@ def test_on_a_loop_it_is_to_be_awaited(use: str) -> None:
         HandlerFailedError, match=r"^billing\.book called tx\.emit or tx\.review without await; nothing"
     ):
         tx.check_awaited()
-    assert asyncio.run(awaited(given)) == "row 1"
+    expected = "row 1" if use == "review" else UUID(PINNED[0])
+    assert asyncio.run(awaited(given)) == expected
     tx.check_awaited()
 
 
@@ -245,6 +293,7 @@ def test_after_its_handler_returned_a_tx_is_of_no_use(use: Any) -> None:
     ("use", "says"),
     [
         (lambda tx: tx.emit(None, {}), "tx.emit: the event type is a NoneType, not a text"),
+        (lambda tx: tx.emit("", {}), "tx.emit: the event type is empty"),
         (
             lambda tx: tx.emit("a\x00", {}),
             "tx.emit: the event type holds a NUL or a lone surrogate, which PostgreSQL cannot store",
