@@ -14,7 +14,20 @@ from benchmarks.harness.rounds import choose, measure, table
 from benchmarks.harness.server import serve
 from benchmarks.harness.suite import Bench, Suite
 
-SUITES = ("limits", "receive", "process", "overhead", "scaling", "latency", "idle", "growth", "storage")
+SUITES = (
+    "limits",
+    "receive",
+    "process",
+    "overhead",
+    "scaling",
+    "latency",
+    "idle",
+    "growth",
+    "operate",
+    "storage",
+    "verification",
+    "relay",
+)
 #: What ``--quick`` leaves out unless it is named: the same programs as in others, or minutes of waiting.
 NOT_QUICK = ("overhead", "scaling", "idle")
 ROUNDS = 5

@@ -23,7 +23,7 @@ which load, application and database share the processors; a difference under 15
 
 `make bench ARGS="--json benchmarks/results.json"` repeats all of it, `make bench ARGS="receive --only ours http_limit"`
 a part, and `make bench ARGS=--quick` shows in minutes that everything runs. The load comes from wrk, which Debian has
-as a package; `python -m benchmarks.report` draws this page.
+as a package; `python -m benchmarks.report` draws this page. Where an aim is missed, [why](distance.md).
 """
 _METHOD = """## How it is measured
 

@@ -266,4 +266,17 @@ they have aged out.""",
             ),
         ),
     ),
+    Section(
+        suite="verification",
+        heading="Who sent it",
+        text="""Every provider's class checks one good delivery of the same 3 KB, in turns with a bare HMAC-SHA256 of
+the same body. A public key takes longest; a form is read before it can be checked; a token is only compared.""",
+        parts=(
+            Part(
+                headline="bare HMACs",
+                groups=("limits", "providers"),
+                columns=(("verify_us", "one verification, µs"), ("hmac_us", "one HMAC, µs")),
+            ),
+        ),
+    ),
 )

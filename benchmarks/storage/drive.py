@@ -82,7 +82,8 @@ class Driver:
     def wanted(self, due_since: int = 0) -> dict[str, object]:
         """Give the parameters of a claim; *due_since* in microseconds since 1970."""
         asked = {"endpoints": ["stripe"], "limits": [CLAIMED_TOGETHER], "hold_seconds": [0.0]}
-        return {**asked, "due_since": [due_since], "worker_id": self.worker}
+        more = {"due_since": [due_since], "solitary": [True], "limited": False}
+        return {**asked, **more, "worker_id": self.worker}
 
     def settle(self, claims: Sequence[tuple[int, int]]) -> None:
         """Settle what was claimed, as a transaction with no handler in it: begin, mark, seal, commit."""

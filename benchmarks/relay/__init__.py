@@ -1,0 +1,3 @@
+"""Answer: what does the relay cost beside the client alone, broker by broker?"""
+
+from __future__ import annotations
