@@ -13,7 +13,7 @@ export PIP_BUILD_CONSTRAINT := constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check fmt mutate bench constraints venv clean
+.PHONY: help demo test check docs fmt schedules faults mutate bench constraints venv clean
 
 help:
 	@sed -n 's/^\([a-z]*\):.*## /  make \1 \t/p' Makefile
@@ -22,7 +22,7 @@ demo: .venv/.installed-demo ## Stripe deliveries against this inbox and three br
 	$(BIN)/webhook-inbox demo $(ARGS)
 
 test: .venv/.installed-test ## every test, on PostgreSQL servers of its own; ARGS="tests/unit -k stripe" narrows
-	$(BIN)/pytest --numprocesses 3 --dist loadfile $(ARGS)
+	$(BIN)/pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 check: .venv/.installed-dev ## format, lint, types, import contract: all that needs no database
 	$(BIN)/ruff format --check .
@@ -31,9 +31,19 @@ check: .venv/.installed-dev ## format, lint, types, import contract: all that ne
 	$(BIN)/mypy src tests
 	$(BIN)/pyright
 
+docs: .venv/.installed-dev ## build the pages below docs/ as a site in build/docs; a warning is an error
+	$(BIN)/sphinx-build -q -W --keep-going -b html docs build/docs
+
 fmt: .venv/.installed-dev ## format the code and mend what the linter can mend
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
+
+schedules: .venv/.installed-test ## every interleaving of each pair of plans, with a fault at every step (hours)
+	WEBHOOK_INBOX_TEST_SCHEDULES=all $(BIN)/pytest tests/schedules $(ARGS)
+
+faults: .venv/.installed-test ## half an hour of random kills under 200 events a second; WEBHOOK_INBOX_TEST_CHAOS_SECONDS says otherwise
+	WEBHOOK_INBOX_TEST_CHAOS_SECONDS="$${WEBHOOK_INBOX_TEST_CHAOS_SECONDS:-1800}" WEBHOOK_INBOX_TEST_CHAOS_RATE="$${WEBHOOK_INBOX_TEST_CHAOS_RATE:-200}" \
+		$(BIN)/pytest tests/faults/test_chaos.py $(ARGS)
 
 mutate: .venv/.installed-dev ## change the verifiers and the plans in thousands of ways; a test must notice (minutes)
 	$(BIN)/python -m tests.mutation.mutate $(ARGS)
