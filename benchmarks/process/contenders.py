@@ -84,6 +84,14 @@ PEERS = (
         source="docs/guides/performance-tuning.md: a larger batch_size for short jobs, autovacuum set, asyncpg, uvloop",
     ),
     Contender(
+        name="pgqueuer-threads",
+        title="PgQueuer, def",
+        program="pgqueuer",
+        distribution="pgqueuer",
+        settings={"batch": 50, "pool": 8, "threads": 1},
+        source="as PgQueuer; the error for a def: wrap blocking code with asyncio.to_thread; psycopg and its pool",
+    ),
+    Contender(
         name="oban",
         title="Oban for Python",
         program="oban",

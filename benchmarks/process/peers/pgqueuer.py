@@ -1,4 +1,9 @@
-"""PgQueuer on asyncpg and uvloop."""
+"""
+PgQueuer on asyncpg and uvloop.
+
+With the setting ``threads`` its handler is a ``def``: it takes no such function itself, and tells whoever registers one
+to hand it to a thread. That one uses psycopg, since asyncpg has nothing for threads.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +19,9 @@ from pgqueuer.db import AsyncpgDriver
 from pgqueuer.models import Job
 from pgqueuer.queries import Queries
 
-from benchmarks.process.business import NUMBERED, TABLES, Booking, Tally, does_business
+from psycopg_pool import ConnectionPool
+
+from benchmarks.process.business import NUMBERED, PERCENT, TABLES, Booking, Tally, does_business
 from benchmarks.process.peers.program import bodies, run
 
 
@@ -30,22 +37,46 @@ async def _setup(dsn: str, count: int) -> None:
 
 
 async def _work(dsn: str, settings: dict[str, Any]) -> None:
+    tally = Tally()
     connection = await asyncpg.connect(dsn)
-    pool = await asyncpg.create_pool(dsn, min_size=settings["pool"], max_size=settings["pool"])
     queue = PgQueuer(AsyncpgDriver(connection))
-    tally, business = Tally(), does_business()
+    if not does_business():
+
+        @queue.entrypoint("book")
+        async def run(job: Job) -> None:
+            json.loads(job.payload)
+            tally.count()
+
+    elif settings.get("threads"):
+        _on_threads(queue, dsn, settings["pool"])
+    else:
+        await _on_loop(queue, dsn, settings["pool"])
+    await queue.run(batch_size=settings["batch"], dequeue_timeout=timedelta(seconds=30))
+
+
+async def _on_loop(queue: PgQueuer, dsn: str, connections: int) -> None:
+    pool = await asyncpg.create_pool(dsn, min_size=connections, max_size=connections)
 
     @queue.entrypoint("book")
     async def book(job: Job) -> None:
-        event = json.loads(job.payload)
-        if not business:
-            tally.count()
-            return
+        booking = Booking.of(json.loads(job.payload))
         async with pool.acquire() as held, held.transaction():
-            for statement, params in zip(NUMBERED, Booking.of(event).params, strict=True):
+            for statement, params in zip(NUMBERED, booking.params, strict=True):
                 await held.execute(statement, *params)
 
-    await queue.run(batch_size=settings["batch"], dequeue_timeout=timedelta(seconds=30))
+
+def _on_threads(queue: PgQueuer, dsn: str, connections: int) -> None:
+    pool = ConnectionPool(dsn, min_size=connections, max_size=connections, open=True)
+
+    def book(payload: bytes) -> None:
+        booking = Booking.of(json.loads(payload))
+        with pool.connection() as held:
+            for statement, params in zip(PERCENT, booking.params, strict=True):
+                held.execute(statement, params)
+
+    @queue.entrypoint("book")
+    async def handed_on(job: Job) -> None:
+        await asyncio.to_thread(book, job.payload)
 
 
 if __name__ == "__main__":
