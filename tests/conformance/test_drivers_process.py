@@ -17,6 +17,7 @@ from webhook_inbox.model.failure import describe
 from webhook_inbox.model.limit import Limit
 from webhook_inbox.model.steering import GiveUp
 from webhook_inbox.protocol import limits
+from webhook_inbox.protocol.batch import process_batch, process_set
 from webhook_inbox.protocol.handlers import Handler, Pattern
 from webhook_inbox.protocol.lease import Wanted, claim, register
 from webhook_inbox.protocol.operate import Operator
@@ -27,8 +28,6 @@ from webhook_inbox.protocol.process import (
     fail,
     give_back,
     process,
-    process_batch,
-    process_set,
 )
 from webhook_inbox.sql.statements import Statements
 

@@ -58,7 +58,7 @@ def test_eight_workers_run_no_more_at_once_than_was_said(database: str) -> None:
         async def book(tx: Any, event: Any) -> None:
             running[0] += 1
             most[0] = max(most[0], running[0])
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(0.06)  # too long to share a transaction
             running[0] -= 1
 
     async def story() -> None:

@@ -318,11 +318,11 @@ def test_a_run_that_ends_unexpectedly_is_given_back(
     """P-FLOW: a defect in a run leaves no event leased by a living worker; the event runs again."""
     real, broken = run_claims, [True, True]
 
-    def failing(*given: Any) -> Any:
+    def failing(*given: Any, **more: Any) -> Any:
         if broken:
             broken.pop()
             raise LookupError("a defect")
-        return real(*given)
+        return real(*given, **more)
 
     async def story() -> None:
         box = queue(database)

@@ -13,7 +13,8 @@ import pytest
 from tests.fixtures.queue import EFFECTS, Queue, until
 from webhook_inbox.embedded import EmbeddedPostgres
 from webhook_inbox.model.receipt import EventResult
-from webhook_inbox.protocol.process import RunOutcome, Work, fail, process, process_batch, process_set
+from webhook_inbox.protocol.batch import process_batch, process_set
+from webhook_inbox.protocol.process import RunOutcome, Work, fail, process
 from webhook_inbox.protocol.run import Running
 from webhook_inbox.sql.statements import Statements
 from webhook_inbox.testing.databases import apply_migrations

@@ -386,11 +386,11 @@ def test_losses_while_the_database_flaps_cost_no_attempt(
     """P-COUNT: connections that are lost while nobody else gets through, either, say nothing about the event."""
     real, broken = run_claims, [True] * 5
 
-    def failing(*given: Any) -> Any:
+    def failing(*given: Any, **more: Any) -> Any:
         if broken:
             broken.pop()
             raise StoreUnavailableError("the database is away")
-        return real(*given)
+        return real(*given, **more)
 
     def away(sql: Any) -> Any:
         raise StoreUnavailableError("the database is away")

@@ -23,8 +23,9 @@ from webhook_inbox.errors import HandlerError, HandlerNotYetError
 from webhook_inbox.model.claim import Claim, WorkerId
 from webhook_inbox.model.failure import describe
 from webhook_inbox.model.states import State
+from webhook_inbox.protocol.batch import process_batch
 from webhook_inbox.protocol.lease import end, reap, register, renew
-from webhook_inbox.protocol.process import RunOutcome, fail, give_back, process, process_batch
+from webhook_inbox.protocol.process import RunOutcome, fail, give_back, process
 
 _EXPIRE = "UPDATE webhooks.workers SET lease_ends_at = clock_timestamp() - interval '1 s' WHERE id = %s"
 

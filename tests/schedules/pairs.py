@@ -34,10 +34,11 @@ from webhook_inbox.model.claim import Claim
 from webhook_inbox.model.event_filter import EventFilter
 from webhook_inbox.model.receipt import EventResult
 from webhook_inbox.model.states import State
+from webhook_inbox.protocol.batch import process_batch
 from webhook_inbox.protocol.enqueue import enqueue, record_leased
 from webhook_inbox.protocol.lease import pause
 from webhook_inbox.protocol.operate import DISCARD, REPLAY, RETRY, Action, Operator, operate
-from webhook_inbox.protocol.process import Work, process_batch
+from webhook_inbox.protocol.process import Work
 from webhook_inbox.protocol.prune import Retention, prune
 from webhook_inbox.protocol.record import record_batch, record_one
 from webhook_inbox.protocol.steps import Plan

@@ -100,6 +100,22 @@ def test_fast_events_share_transactions_that_last_a_while() -> None:
     assert pace.events(plan) == SETTINGS.batch_events_max
 
 
+def test_an_endpoint_is_contended_while_much_of_it_is_left_for_locks() -> None:
+    """A few that are left do not count; where most are, all wait for their turn, and later it is tried again."""
+    _, pace = room(PLACES + 2)
+    plan = endpoint()
+    assert not pace.contended(plan)
+    for _ in range(100):
+        pace.ran(plan, 20, 0.01, busy=1)
+    assert not pace.contended(plan)
+    for _ in range(3):
+        pace.ran(plan, 20, 0.01, busy=20)
+    assert pace.contended(plan)
+    for _ in range(10):
+        pace.ran(plan, 20, 0.01)
+    assert not pace.contended(plan)
+
+
 def test_slow_events_run_alone_and_side_by_side() -> None:
     """Nothing is asked for before its place is free: it would wait here for long, and another worker could run it."""
     places, pace = room(PLACES + 2)

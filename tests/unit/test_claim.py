@@ -46,9 +46,9 @@ def claim(number: int, endpoint: str = "a") -> Claim:
     )
 
 
-def endpoint(name: str, concurrency_max: int = 100) -> EndpointPlan:
+def endpoint(name: str, concurrency_max: int = 100, batch_events_max: int = 50) -> EndpointPlan:
     """What the places ask of an endpoint."""
-    settings = SimpleNamespace(concurrency_max=concurrency_max)
+    settings = SimpleNamespace(concurrency_max=concurrency_max, batch_events_max=batch_events_max)
     return cast("EndpointPlan", SimpleNamespace(name=name, settings=settings))
 
 
@@ -112,10 +112,28 @@ def test_what_is_cleared_is_given_and_begins_no_more() -> None:
     claims = [claim(number) for number in range(9)]
     places.add(plan, [claims[:4], claims[4:8], claims[8:]])
     taken: Any = places.take([plan])
-    assert taken[1] == claims[:4]
+    assert taken[1].claims == claims[:4]
     assert places.clear() == claims[4:]
     assert places.empty
     assert places.take([plan]) is None
+
+
+def test_what_was_left_goes_first_and_no_part_outgrows_its_most() -> None:
+    """P-FLOW: each once, in parts that are as large as they may be; how often it was left goes along with it."""
+    places = Places(10, Pace())
+    plan = endpoint("a", batch_events_max=4)
+    claims = [claim(number) for number in range(10)]
+    places.add(plan, [claims[2:5], claims[5:9], claims[9:]])
+    places.put_back(plan, claims[:2], 3)
+    parts: list[Any] = [places.take([plan]) for _ in range(3)]
+    assert [(taken[1].claims, taken[1].left) for taken in parts] == [
+        (claims[:4], 3),
+        (claims[4:8], 0),
+        (claims[8:], 0),
+    ]
+    places.put_back(plan, claims[:1], 1)
+    alone: Any = places.take([plan])
+    assert (alone[1].claims, alone[1].left, places.empty) == (claims[:1], 1, True)
 
 
 def test_concurrency_max_bounds_the_places_of_an_endpoint() -> None:

@@ -18,7 +18,6 @@ from pgqueuer import PgQueuer
 from pgqueuer.db import AsyncpgDriver
 from pgqueuer.models import Job
 from pgqueuer.queries import Queries
-
 from psycopg_pool import ConnectionPool
 
 from benchmarks.process.business import NUMBERED, PERCENT, TABLES, Booking, Tally, does_business

@@ -10,29 +10,20 @@ Process claimed events: the worker's transactions, as plans.
     COMMIT                         refused by the server unless sealed; believed only by its tag (P-ONCE)
 
 A failure rolls back and raises; ``fail`` then records it in a transaction of its own, guarded by the token,
-so that the history survives the rollback and a worker that was overtaken changes nothing. Events of a batch
-share one transaction, a savepoint each, and one that fails takes only itself back (P-FLOW).
+so that the history survives the rollback and a worker that was overtaken changes nothing. How several events share
+one transaction is in ``batch``.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from webhook_inbox.errors import (
-    ConflictError,
-    HandlerError,
-    HandlerNotYetError,
-    HandlerTimeoutError,
-    KeyBusyError,
-    TransactionEndedError,
-)
 from webhook_inbox.model.arrival import kept_reason
 from webhook_inbox.model.claim import Claim, Retry
-from webhook_inbox.model.failure import Failure, describe
+from webhook_inbox.model.failure import Failure
 from webhook_inbox.model.states import State
 from webhook_inbox.model.steering import GiveUp, NotYet, Steering
 from webhook_inbox.protocol.bounds import handling, lock_ms
@@ -43,27 +34,13 @@ from webhook_inbox.protocol.steps import (
     Commit,
     One,
     Plan,
-    Release,
     Rollback,
-    RollbackTo,
     Row,
-    Run,
-    Savepoint,
-    Step,
     Together,
 )
 from webhook_inbox.protocol.tx import Review, review_params
-from webhook_inbox.protocol.work import HandlerWork, Seal, Subject, commit_effect, not_yet, run_handlers
+from webhook_inbox.protocol.work import Seal, Subject, commit_effect, not_yet, run_handlers
 from webhook_inbox.sql.statements import Statements
-
-# A batch commits what it has after this long, so that a slow event does not hold its mates' effects back.
-BATCH_SECONDS_MAX = 1.0
-# ... and waits no longer than this for a lock that somebody else has, whose own batch may wait for one of ours: the
-# event that asked for it is run by itself. Far below deadlock_timeout, which else would pass before either goes on.
-BATCH_WAIT_SECONDS = 0.05
-# What its mates may have brought upon an event, and does not meet it by itself: a lock that is not to be had soon, a
-# temporary table, a cursor or another object of theirs that lives until the end of the transaction.
-_OF_MATES = frozenset({"55P03", "42P07", "42710", "42P03"})
 
 
 class RunOutcome(StrEnum):
@@ -75,6 +52,7 @@ class RunOutcome(StrEnum):
     RETRYING = "retrying"
     LEASE_LOST = "lease_lost"
     NOT_RUN = "not_run"
+    BUSY = "busy"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,82 +115,20 @@ def process(work: Work, to: Processing) -> Plan[RunOutcome]:
     state = State.PROCESSED if work.handlers else State.IGNORED
     reason = None if work.handlers else f"no handler for {work.claim.event.type}"
     settle = _settle(work.claim, state, reason, to)
-    _, marked, *_ = yield Together((to.begin, settle, *_turn(work.claim, to)))
+    _, marked, *_ = yield Together((to.begin, settle, *turn(work.claim, to)))
     if marked is None:
         yield Rollback()
         return RunOutcome.LEASE_LOST
-    steering, reviews = yield from _run(work, to)
+    steering, reviews = yield from run_work(work, to)
     if isinstance(steering, NotYet):
         raise not_yet(steering)
     if steering is None:
-        yield from _drop_body(work, to)
+        yield from drop_body(work, to)
         seal = Seal(transaction=marked[0], events=[work.claim.id]) if work.handlers else None
         yield from commit_effect(seal, work.handlers, to.sql)
         return RunOutcome(state)
     yield Rollback()
     return (yield from settle_steered(work, steering, reviews, to))
-
-
-def process_batch(batch: Sequence[Work], to: Processing) -> Plan[tuple[RunOutcome | HandlerError, ...]]:
-    """
-    Run several claimed events in one transaction, a savepoint each; at least one of them has a handler.
-
-    Returns:
-        One entry per event, in order: its outcome, or what its handler met. ``not_run`` where the time for a batch was
-        up before its turn, or where it must run by itself: it has no handler or one that steered, it would have waited
-        for somebody else's lock, or its claim is no longer ours.
-
-    Raises:
-        TransactionEndedError: A handler ended the transaction; nothing of the batch is applied.
-        HandlerTimeoutError: A handler overran; nothing of the batch is applied.
-        StoreError: As ``process``; nothing of the batch is applied, or its fate is unknown.
-
-    Promises: P-FENCE, P-ONCE, P-FLOW.
-    """
-    to = replace(to, wait_seconds=min(to.wait_seconds, BATCH_WAIT_SECONDS))
-    transactions = yield from _take_all([work.claim for work in batch if work.handlers], to)
-    ends_at = time.monotonic() + BATCH_SECONDS_MAX
-    outcomes: dict[int, RunOutcome | HandlerError] = {}
-    before: tuple[Step, ...] = ()
-    for work in batch:
-        if work.claim.id in transactions and (not outcomes or time.monotonic() <= ends_at):
-            outcomes[work.claim.id], before = yield from _process_within(work, before, to)
-    seal = _sealing(transactions, outcomes, batch[0].claim)
-    handlers = [handler for work in batch for handler in work.handlers]
-    yield from commit_effect(seal, handlers, to.sql, before=before)
-    return tuple(outcomes.get(work.claim.id, RunOutcome.NOT_RUN) for work in batch)
-
-
-def process_set(handler: Handler, claims: Sequence[Claim], to: Processing) -> Plan[tuple[RunOutcome, ...]]:
-    """
-    Hand several claimed events of one type to a set-based handler at once, in one transaction.
-
-    Returns:
-        ``processed``; ``not_run`` for those that are to run by themselves, since somebody has locked their row or has
-        the claim by now: the handler has not seen these.
-
-    Raises:
-        HandlerError: The handler failed; nothing is applied, and each event is to run by itself.
-        StoreError: As ``process``.
-
-    Promises: P-FENCE, P-ONCE.
-    """
-    to = replace(to, wait_seconds=min(to.wait_seconds, BATCH_WAIT_SECONDS))
-    transactions = yield from _take_all(claims, to)
-    held = [claim for claim in claims if claim.id in transactions]
-    if held:
-        if turns := [turn for claim in held for turn in _turn(claim, to)]:
-            yield Together(tuple(turns))
-        events = {claim.event.key: (claim.event, claim.id) for claim in held}
-        work = HandlerWork(handler, ([claim.event for claim in held],), events, to.sql)
-        steering = yield Run(handler.name, work, to.handler_seconds_max)
-        if steering is not None:
-            raise HandlerNotYetError("the events of a set run one by one", retry_in_seconds=0.001)
-        for claim in held:
-            yield from _drop_body(Work(claim, (handler,)), to)
-    done = dict.fromkeys(transactions, RunOutcome.PROCESSED)
-    yield from commit_effect(_sealing(transactions, done, claims[0]), (handler,), to.sql)
-    return tuple(done.get(claim.id, RunOutcome.NOT_RUN) for claim in claims)
 
 
 def fail(
@@ -287,56 +203,8 @@ def give_back(
     return frozenset(row[0] for row in rows)
 
 
-def _take_all(claims: Sequence[Claim], to: Processing) -> Plan[dict[int, str]]:
-    """Begin a transaction and mark all of *claims* that can be; give the transaction's id for each that is."""
-    params = {
-        "ids": [claim.id for claim in claims],
-        "tokens": [claim.token for claim in claims],
-        "worker_id": claims[0].worker_id,
-        "lock_ms": to.wait_ms,
-    }
-    rows: list[Row]
-    _, rows = yield Together((to.begin, All(to.sql.settle_set, params)))
-    return {row[0]: row[1] for row in rows}
-
-
-def _sealing(transactions: Mapping[int, str], outcomes: Mapping[int, object], claim: Claim) -> Seal | None:
-    """Seal what was processed; what was not stays with the worker of *claim*."""
-    if not transactions:
-        return None
-    done = {each for each in transactions if outcomes.get(each) is RunOutcome.PROCESSED}
-    return Seal(
-        transaction=next(iter(transactions.values())),
-        events=sorted(done),
-        undone=sorted(transactions.keys() - done),
-        worker_id=claim.worker_id,
-    )
-
-
-def _process_within(
-    work: Work, before: tuple[Step, ...], to: Processing
-) -> Plan[tuple[RunOutcome | HandlerError, tuple[Step, ...]]]:
-    """Run one of a batch, after the steps *before*; give its outcome, and the steps that come before the next."""
-    met: RunOutcome | HandlerError = RunOutcome.NOT_RUN
-    try:
-        yield Together((*before, Savepoint(), *_turn(work.claim, to)))
-        steering, _ = yield from _run(work, to)
-        if steering is None:
-            yield from _drop_body(work, to)
-            return RunOutcome.PROCESSED, (Release(),)
-        if isinstance(steering, NotYet):
-            met = not_yet(steering)
-    except (KeyBusyError, ConflictError):
-        pass  # it waits for somebody who runs an event of its order key, or has locked what it wants: not here
-    except (TransactionEndedError, HandlerTimeoutError):
-        raise  # the transaction, or its session, may be gone: each of the batch gets one of its own
-    except HandlerError as error:
-        met = RunOutcome.NOT_RUN if describe(error).sqlstate in _OF_MATES else error
-    yield RollbackTo()
-    return met, ()
-
-
-def _turn(claim: Claim, to: Processing) -> tuple[One, ...]:
+def turn(claim: Claim, to: Processing) -> tuple[One, ...]:
+    """Give the step that waits for the turn of *claim* where its events are ordered."""
     if claim.order_key is None:
         return ()
     key = {"endpoint": claim.event.endpoint, "order_key": claim.order_key, "wait_ms": to.wait_ms}
@@ -347,13 +215,15 @@ def _settle(claim: Claim, state: State, reason: str | None, to: Processing) -> O
     return One(to.sql.settle_claimed, {**claim.fence, "state": state, "last_error": reason})
 
 
-def _run(work: Work, to: Processing) -> Plan[tuple[Steering | None, tuple[Review, ...]]]:
+def run_work(work: Work, to: Processing) -> Plan[tuple[Steering | None, tuple[Review, ...]]]:
+    """Run the handlers of *work*; see ``run_handlers``."""
     claim = work.claim
     subject = Subject(event=claim.event, inbox_id=claim.id, handlers=work.handlers, prepared=work.prepared)
     return (yield from run_handlers(subject, seconds_max=to.handler_seconds_max, sql=to.sql))
 
 
-def _drop_body(work: Work, to: Processing) -> Plan[None]:
+def drop_body(work: Work, to: Processing) -> Plan[None]:
+    """Let the bytes of an event that is processed go where they are not to be kept."""
     if work.handlers and not to.keep_body:
         yield One(to.sql.drop_body, {"id": work.claim.id, "received_at": work.claim.event.received_at})
 

@@ -28,6 +28,7 @@ from webhook_inbox.model.failure import describe
 from webhook_inbox.model.receipt import EventResult
 from webhook_inbox.model.states import Outcome, State
 from webhook_inbox.model.steering import GiveUp, Ignore, NotYet, Steering
+from webhook_inbox.protocol.batch import process_batch, process_set
 from webhook_inbox.protocol.endpoint import EndpointPlan
 from webhook_inbox.protocol.flow import Flow, Transact, prepare, transact
 from webhook_inbox.protocol.handlers import Handler, Kind
@@ -37,8 +38,6 @@ from webhook_inbox.protocol.process import (
     Work,
     fail,
     process,
-    process_batch,
-    process_set,
     settle_steered,
 )
 from webhook_inbox.protocol.work import not_yet
@@ -84,13 +83,16 @@ class Running:
 
 
 def run_claims(
-    endpoint: EndpointPlan, claims: Sequence[Claim], running: Running
+    endpoint: EndpointPlan, claims: Sequence[Claim], running: Running, *, patient: bool = True
 ) -> Flow[tuple[RunOutcome, ...]]:
     """
     Run *claims* of one endpoint: together where they can be, one by one where they must.
 
+    Args:
+        patient: Whether those that wait for somebody else's lock are run all the same.
+
     Returns:
-        One outcome per claim, in order.
+        One outcome per claim, in order; ``busy``, where this is not *patient*: it is still to be run.
 
     Raises:
         StoreUnavailableError: The database was lost; claims that are not settled are still held by their lease.
@@ -104,7 +106,7 @@ def run_claims(
         return tuple(outcomes)
     if handler := _set_handler(endpoint, claims):
         return (yield from _run_set(endpoint, handler, claims, running))
-    return (yield from _run_batch(endpoint, claims, running))
+    return (yield from _run_batch(endpoint, claims, running, patient=patient))
 
 
 def run_claim(endpoint: EndpointPlan, claim: Claim, running: Running) -> Flow[RunOutcome]:
@@ -129,7 +131,7 @@ def run_claim(endpoint: EndpointPlan, claim: Claim, running: Running) -> Flow[Ru
 
 
 def _run_batch(
-    endpoint: EndpointPlan, claims: Sequence[Claim], running: Running
+    endpoint: EndpointPlan, claims: Sequence[Claim], running: Running, *, patient: bool
 ) -> Flow[tuple[RunOutcome, ...]]:
     works = []
     for claim in claims:
@@ -143,7 +145,7 @@ def _run_batch(
     to = running.processing(endpoint)
     started = time.monotonic()
     try:
-        met = yield Transact(lambda: process_batch(works, to), next(iter(kinds)))
+        met = yield Transact(lambda: process_batch(works, to, patient=patient), next(iter(kinds)))
     except StoreUnavailableError:
         raise
     except InboxError:

@@ -6,15 +6,19 @@ end. So events share one as long as it lasts ``SHARED_SECONDS``: many fast ones,
 by this process and not by what it waits for; more of it at once would only be in its own way, row locks included. What
 is slow waits for something else, and as much of it runs at once as there are places for. What nobody knows yet is
 shared out among all places.
+
+Where events keep waiting for each other's locks, a batch that leaves what it would have to wait for leaves nearly all
+of it: there each waits for its turn (*contended*), until that has been forgotten.
 """
 
 from __future__ import annotations
 
 from webhook_inbox.protocol.endpoint import EndpointPlan
 
-SHARED_SECONDS = 0.03
+SHARED_SECONDS = 0.05
 FAST_SECONDS = 0.01
-FAST_PLACES = 4
+FAST_PLACES = 3
+CONTENDED = 0.25
 _MEMORY = 0.8
 
 
@@ -23,12 +27,19 @@ class Pace:
 
     def __init__(self) -> None:
         self._seconds: dict[str, float] = {}
+        self._busy: dict[str, float] = {}
 
-    def ran(self, endpoint: EndpointPlan, events: int, seconds: float) -> None:
-        """Take note that a transaction with that many *events* took *seconds*."""
-        latest = seconds / events
+    def ran(self, endpoint: EndpointPlan, events: int, seconds: float, *, busy: int = 0) -> None:
+        """Take note that a transaction with that many *events* took *seconds*, and left *busy* of them."""
+        latest = seconds / max(1, events - busy)
         before = self._seconds.get(endpoint.name, latest)
         self._seconds[endpoint.name] = _MEMORY * before + (1 - _MEMORY) * latest
+        share = self._busy.get(endpoint.name, 0.0)
+        self._busy[endpoint.name] = _MEMORY * share + (1 - _MEMORY) * busy / events
+
+    def contended(self, endpoint: EndpointPlan) -> bool:
+        """Say whether many of its events have waited for each other's locks of late."""
+        return self._busy.get(endpoint.name, 0.0) > CONTENDED
 
     def fast(self, endpoint: EndpointPlan) -> bool:
         """Say whether its events are fast."""

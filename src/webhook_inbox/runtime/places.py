@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from webhook_inbox.model.claim import Claim
 from webhook_inbox.protocol.endpoint import EndpointPlan
@@ -17,6 +18,20 @@ from webhook_inbox.runtime.pace import Pace
 
 # The worker's own transactions, beside those of its handlers.
 _RESERVED_CONNECTIONS = 2
+# What has been left so often in a row, for locks that others had, waits for them the next time.
+_LEFT_MAX = 5
+
+
+class Part(NamedTuple):
+    """
+    Hold what one transaction, or a row of them, is to run.
+
+    Attributes:
+        left: How often in a row something of it has been left for locks that others had.
+    """
+
+    claims: list[Claim]
+    left: int = 0
 
 
 class Places:
@@ -32,7 +47,7 @@ class Places:
         self._pace = pace
         self._places = max(1, connections_max - _RESERVED_CONNECTIONS)
         self._taken: Counter[str] = Counter()
-        self._waiting: dict[str, deque[list[Claim]]] = {}
+        self._waiting: dict[str, deque[Part]] = {}
         self._turn = 0
 
     def share(self, endpoint: EndpointPlan, among: int) -> int:
@@ -50,9 +65,25 @@ class Places:
 
     def add(self, endpoint: EndpointPlan, parts: Sequence[list[Claim]]) -> None:
         """Let *parts*, each for one transaction or a row of them, wait for a place."""
-        self._waiting.setdefault(endpoint.name, deque()).extend(parts)
+        self._waiting.setdefault(endpoint.name, deque()).extend(map(Part, parts))
 
-    def take(self, endpoints: Sequence[EndpointPlan]) -> tuple[EndpointPlan, list[Claim]] | None:
+    def patient(self, endpoint: EndpointPlan, part: Part) -> bool:
+        """Say whether *part* is to wait for locks that others have, and to leave nothing."""
+        return part.left >= _LEFT_MAX or self._pace.contended(endpoint)
+
+    def put_back(self, endpoint: EndpointPlan, claims: Sequence[Claim], left: int) -> None:
+        """Let *claims*, which were begun and *left*, go first in what runs next; each part keeps to its most."""
+        waiting = self._waiting.setdefault(endpoint.name, deque())
+        most, first = endpoint.settings.batch_events_max, Part(list(claims), left)
+        for position, part in enumerate(waiting):
+            joined = [*first.claims, *part.claims]
+            waiting[position] = Part(joined[:most], max(first.left, part.left))
+            first = Part(joined[most:], part.left)
+            if not first.claims:
+                return
+        waiting.append(first)
+
+    def take(self, endpoints: Sequence[EndpointPlan]) -> tuple[EndpointPlan, Part] | None:
         """Give the next that may begin, its place taken; the endpoints take turns."""
         for offset in range(len(endpoints)):
             endpoint = endpoints[(self._turn + offset) % len(endpoints)]
@@ -72,7 +103,7 @@ class Places:
 
     def clear(self) -> list[Claim]:
         """Give all that wait, and let none of them begin."""
-        waiting = [each for parts in self._waiting.values() for part in parts for each in part]
+        waiting = [each for parts in self._waiting.values() for part in parts for each in part.claims]
         self._waiting.clear()
         return waiting
 

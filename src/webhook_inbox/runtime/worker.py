@@ -52,7 +52,7 @@ from webhook_inbox.runtime.heartbeat import Heartbeat
 from webhook_inbox.runtime.lease import Lease
 from webhook_inbox.runtime.limits import Limits
 from webhook_inbox.runtime.pace import Pace
-from webhook_inbox.runtime.places import Places
+from webhook_inbox.runtime.places import Part, Places
 from webhook_inbox.telemetry import events
 from webhook_inbox.telemetry.registry import Metrics
 
@@ -278,14 +278,14 @@ class Worker:
             if not self._tasks:
                 endpoint, event = self._alone.popleft()
                 self._places.occupy(endpoint)
-                self._start(endpoint, [event])
+                self._start(endpoint, Part([event]))
                 self._runs_alone = True
             return
         while not self._runs_alone and (next_one := self._places.take(self._endpoints())):
             self._start(*next_one)
 
-    def _start(self, endpoint: EndpointPlan, claims: list[Claim]) -> None:
-        task = asyncio.create_task(self._run(endpoint, claims))
+    def _start(self, endpoint: EndpointPlan, part: Part) -> None:
+        task = asyncio.create_task(self._run(endpoint, part))
         self._tasks.add(task)
         task.add_done_callback(self._ended)
 
@@ -296,15 +296,11 @@ class Worker:
             self._appetite.let_others()
         self._wakened.set()
 
-    async def _run(self, endpoint: EndpointPlan, claims: list[Claim]) -> None:
-        started = time.monotonic()
+    async def _run(self, endpoint: EndpointPlan, part: Part) -> None:
+        started, claims, patient = time.monotonic(), part.claims, self._places.patient(endpoint, part)
         try:
-            outcomes = await self._flows.run(run_claims(endpoint, claims, self._running))
-            self._pace.ran(endpoint, len(claims), time.monotonic() - started)
-            self.outcomes.update(outcomes)
-            for each, outcome in zip(claims, outcomes, strict=True):
-                self._metrics.ran(endpoint.name, outcome, each.event.received_at)
-                self._losses.pop(each.id, None)
+            outcomes = await self._flows.run(run_claims(endpoint, claims, self._running, patient=patient))
+            self._took(endpoint, part, outcomes, time.monotonic() - started)
         except asyncio.CancelledError:
             self._to_give_back.extend(claims)
             raise
@@ -318,6 +314,24 @@ class Worker:
         finally:
             self._places.leave(endpoint)
             self._limits.ended(endpoint.name)
+
+    def _took(
+        self, endpoint: EndpointPlan, part: Part, outcomes: Sequence[RunOutcome], seconds: float
+    ) -> None:
+        """Take note of what *part* came to, and put back what it has left."""
+        busy = []
+        for each, outcome in zip(part.claims, outcomes, strict=True):
+            if outcome is RunOutcome.BUSY:
+                busy.append(each)
+                continue
+            self.outcomes[outcome] += 1
+            self._metrics.ran(endpoint.name, outcome, each.event.received_at)
+            self._losses.pop(each.id, None)
+        self._pace.ran(endpoint, len(part.claims), seconds, busy=len(busy))
+        if self._alone:  # as in _begin
+            self._to_give_back.extend(busy)
+        elif busy:
+            self._places.put_back(endpoint, busy, part.left + 1)
 
     async def _lost(self, endpoint: EndpointPlan, claims: list[Claim], error: InboxError) -> None:
         """

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from webhook_inbox.model.claim import Claim, Retry
 from webhook_inbox.model.settings import Settings
+from webhook_inbox.protocol.batch import process_set
 from webhook_inbox.protocol.enqueue import enqueue
 from webhook_inbox.protocol.handlers import Handler
 from webhook_inbox.protocol.lease import Wanted, claim, register
-from webhook_inbox.protocol.process import Processing, RunOutcome, process_set
+from webhook_inbox.protocol.process import Processing, RunOutcome
 from webhook_inbox.protocol.recording import Item, Recording
 from webhook_inbox.protocol.steps import Plan
 
