@@ -27,6 +27,7 @@ SUITES = (
     "storage",
     "verification",
     "relay",
+    "outage",
 )
 #: What ``--quick`` leaves out unless it is named: the same programs as in others, or minutes of waiting.
 NOT_QUICK = ("overhead", "scaling", "idle")

@@ -267,6 +267,32 @@ they have aged out.""",
         ),
     ),
     Section(
+        suite="relay",
+        heading="From the outbox to a broker",
+        text="""Twenty thousand messages of 1 KB lie in the outbox; one relay sends them. Beside it, the same client
+publishes the same payloads in a bare loop, reads nothing and remembers nothing.""",
+        parts=(
+            Part(
+                headline="per second",
+                ratio="of the client alone",
+                columns=(("cpu_us", "the process's CPU µs"),),
+            ),
+        ),
+    ),
+    Section(
+        suite="outage",
+        heading="While another destination is away",
+        text="""Each message goes to two destinations of one relay, fifty a second. What is measured is the time from
+the commit to the one that is well.""",
+        parts=(
+            Part(
+                headline="p99 ms",
+                ratio="of none",
+                columns=(("p50_ms", "p50 ms"), ("max_ms", "longest ms")),
+            ),
+        ),
+    ),
+    Section(
         suite="verification",
         heading="Who sent it",
         text="""Every provider's class checks one good delivery of the same 3 KB, in turns with a bare HMAC-SHA256 of

@@ -44,6 +44,10 @@ TRIED: dict[str, tuple[tuple[str, str], ...]] = {
         ("SIGKILL of a worker at every step of its plans", "tests/faults/test_worker_kills.py"),
         ("SIGKILL of the relay at every step", "tests/faults/test_relay_kills.py"),
         (
+            "SIGKILL of the relay around each send to NATS, RabbitMQ, Redis and Kafka (every step: on request)",
+            "tests/faults/test_relay_brokers.py",
+        ),
+        (
             "SIGKILL at the commit, on each kind of database connection",
             "tests/faults/test_databases_killed.py",
         ),

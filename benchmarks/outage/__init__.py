@@ -1,0 +1,1 @@
+"""How long a message is under way to one destination while another takes nothing."""
