@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -14,6 +15,7 @@ from webhook_inbox.sources import Identity, Rejected, Verified
 from webhook_inbox.sources.catalogue import providers
 from webhook_inbox.testing.signers import SIGNERS, Draft
 from webhook_inbox.testing.source_conformance import CHECKS, SENT_AT, Example
+from webhook_inbox.testing.tampering import flips
 
 ALL = [pytest.param(example, id=name) for name, example in EXAMPLES.items()]
 
@@ -29,6 +31,25 @@ def test_every_provider_has_an_example() -> None:
 def test_a_source_keeps_what_is_asked_of_it(check: Callable[[Example], None], example: Example) -> None:
     """P-RAW, P-CALM: see ``webhook_inbox.testing.source_conformance``."""
     check(example)
+
+
+#: They have no header to be cut or changed: what is signed and its signature stand in one body.
+IN_BODY = [pytest.param(each, id=name) for name, each in EXAMPLES.items() if not each.signature_headers]
+_SIGNATURE = re.compile(rb'[sS]ignature":"([^"]+)"')
+
+
+@pytest.mark.parametrize("example", IN_BODY)
+def test_a_signature_in_the_body_counts_whole(example: Example) -> None:
+    """P-RAW: cut anywhere, or with any of its bits changed, it is refused, as one in a header is."""
+    body = example.delivery.body
+    found = list(_SIGNATURE.finditer(body))
+    assert found
+    for start, end in (each.span(1) for each in found):
+        whole = body[start:end]
+        cut = [whole[:length] for length in range(len(whole))]
+        for changed in (*cut, *(flipped for _, flipped in flips(whole))):
+            sent = replace(example.delivery, body=body[:start] + changed + body[end:])
+            assert isinstance(example.verdict(sent, example.secret), Rejected), changed
 
 
 #: They are given what their provider publishes, or fetch it.

@@ -92,9 +92,10 @@ TRIED: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "Strangers": (
         (
-            "every truncation and every flipped bit of a good signature; headers that nobody should send",
-            "tests/property/test_verifiers_total.py",
+            "every truncation and every flipped bit of a good signature, for every provider",
+            "tests/conformance/test_every_source.py",
         ),
+        ("headers and bodies that nobody should send", "tests/property/test_verifiers_total.py"),
         ("the same for every provider", "tests/property/test_providers_total.py"),
         ("our verdict beside the providers' own libraries'", "tests/property/test_official_verifiers.py"),
         ("slow, huge and compressed bodies, on each server", "tests/acceptance/test_servers_bodies.py"),
