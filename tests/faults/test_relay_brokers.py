@@ -19,8 +19,8 @@ import pytest
 
 from tests.faults.broker_relay import BrokerSetup
 from tests.faults.conftest import KILLS
-from tests.faults.test_relay_kills import EACH_WITH_EACH
 from tests.faults.server import Nursery
+from tests.faults.test_relay_kills import EACH_WITH_EACH
 from tests.fixtures.brokers import Broker, RabbitBroker
 from tests.fixtures.outbox import Outbox
 from tests.fixtures.queue import until
