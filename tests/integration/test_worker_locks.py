@@ -28,8 +28,8 @@ BOOK = "INSERT INTO effects (event_id) VALUES (%s)"
 class Accounts:
     """Hold an inbox whose events each pay into an account: their own, or one for all."""
 
-    def __init__(self, dsn: str, *, shared: bool = False) -> None:
-        self.box = Queue(dsn)
+    def __init__(self, dsn: str, *, shared: bool = False, **given: Any) -> None:
+        self.box = Queue(dsn, **given)
         self.runs: list[str] = []
 
         @self.box.billing.on("*")
@@ -144,6 +144,67 @@ def test_workers_whose_events_all_want_one_row_lose_none(database: str) -> None:
         once(accounts, 60)
         paid = accounts.box.rows("SELECT balance FROM accounts WHERE id = 'evt_1'")
         assert [tuple(row.values()) for row in paid] == [(60,)]
+
+    asyncio.run(story())
+
+
+def test_what_is_locked_for_long_is_left_a_few_times_and_then_waited_for(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P-FLOW: no worker turns for ever around two rows that somebody keeps: each runs by itself, and out of time."""
+    # So that it is for these two alone to end it.
+    monkeypatch.setattr("webhook_inbox.runtime.pace.CONTENDED", 2.0)
+
+    async def story() -> None:
+        accounts = Accounts(database, concurrency_max=1, handler_seconds_max=1.0)
+        accounts.box.rows(TABLES)
+        await accounts.box.receive(*names(6))
+        async with accounts.box.working():
+            with locked(database, "evt_2", "evt_4"):
+                await until(lambda: all(accounts.box.attempts(each) for each in ("evt_2", "evt_4")))
+                assert len(accounts.box.effects()) == 4
+            accounts.box.make_due()
+            await until(lambda: len(accounts.box.effects()) == 6)
+        await accounts.box.close()
+        assert sorted(accounts.box.effects()) == names(6)
+
+    asyncio.run(story())
+
+
+def test_what_was_left_is_not_held_while_an_event_runs_alone(database: str) -> None:
+    """P-COUNT: it would be a suspect of the death that the other one may cause; it is given back, at no cost."""
+    held: list[str] = []
+    leased = "SELECT event_id FROM {s}.inbox WHERE state = 'leased'"
+
+    async def story() -> None:
+        box = Queue(database, concurrency_max=2)
+        box.rows(TABLES)
+        box.rows("INSERT INTO accounts VALUES ('evt_alone')")
+
+        @box.billing.on("*")
+        async def pay(tx: Any, event: Any) -> None:
+            if event.id == "evt_1":  # of the two transactions, the one that has evt_2, too
+                await until(lambda: {"event_id": "evt_alone"} in box.rows(leased))
+            if event.id == "evt_alone":
+                held.extend(row["event_id"] for row in box.rows(leased))
+            await tx.conn.execute(PAY, [event.id])
+            await tx.conn.execute(BOOK, [event.id])
+
+        await box.receive("evt_alone")
+        box.rows(
+            "UPDATE {s}.inbox SET crashes = 1, solitary = true, available_at = now() + interval '1 hour'"
+        )
+        await box.receive(*names(4))
+        with locked(database, "evt_2"):
+            async with box.working():
+                await until(lambda: sorted(box.effects()) == ["evt_3", "evt_4"])
+                box.rows("UPDATE {s}.inbox SET available_at = now() WHERE solitary")
+                await until(lambda: "evt_alone" in box.effects())
+        await box.drain()
+        await box.close()
+        assert held == ["evt_alone"]
+        assert sorted(box.effects()) == [*names(4), "evt_alone"]
+        assert box.event("evt_2")["attempts"] == 1
 
     asyncio.run(story())
 

@@ -16,7 +16,7 @@ from webhook_inbox.model.headers import Headers
 from webhook_inbox.model.states import Origin
 from webhook_inbox.protocol.endpoint import EndpointPlan
 from webhook_inbox.runtime.pace import Pace
-from webhook_inbox.runtime.places import Places
+from webhook_inbox.runtime.places import Part, Places
 
 
 def claim(number: int, endpoint: str = "a") -> Claim:
@@ -134,6 +134,16 @@ def test_what_was_left_goes_first_and_no_part_outgrows_its_most() -> None:
     places.put_back(plan, claims[:1], 1)
     alone: Any = places.take([plan])
     assert (alone[1].claims, alone[1].left, places.empty) == (claims[:1], 1, True)
+
+
+def test_a_part_is_patient_once_it_has_been_left_often_enough() -> None:
+    """P-FLOW: or where the endpoint is contended, at once."""
+    pace = Pace()
+    places, plan = Places(10, pace), endpoint("a")
+    assert [places.patient(plan, Part([claim(1)], left)) for left in range(7)] == [False] * 5 + [True] * 2
+    for _ in range(5):
+        pace.ran(plan, 2, 0.01, busy=2)
+    assert places.patient(plan, Part([claim(1)]))
 
 
 def test_concurrency_max_bounds_the_places_of_an_endpoint() -> None:
