@@ -16,6 +16,8 @@ from tests.faults.server import Nursery
 
 #: How often the receiver is killed at each fault point.
 KILLS = int(os.environ.get("WEBHOOK_INBOX_TEST_KILLS", "3"))
+#: Whether every relay is killed at every point that it passes, and not only where destinations differ.
+EACH_WITH_EACH = "WEBHOOK_INBOX_TEST_KILLS" in os.environ
 
 
 @pytest.fixture(scope="session")

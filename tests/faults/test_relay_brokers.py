@@ -1,9 +1,9 @@
 """
 Kill the relay between a broker's confirmation and its own mark, and the broker under the relay: all arrive.
 
-A relay is killed by SIGKILL before and after the send and before and after the mark is committed, five times each, with
-new messages to send each time, of which half are rolled back; at every point that it passes, and as often as it says,
-where WEBHOOK_INBOX_TEST_KILLS is set.
+A relay is killed by SIGKILL before and after the send and before and after the mark is committed, three times each,
+with new messages to send each time, of which half are rolled back; at every point that it passes, and as often as it
+says, where WEBHOOK_INBOX_TEST_KILLS is set.
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ import psycopg
 import pytest
 
 from tests.faults.broker_relay import BrokerSetup
-from tests.faults.conftest import KILLS
+from tests.faults.conftest import EACH_WITH_EACH, KILLS
 from tests.faults.server import Nursery
-from tests.faults.test_relay_kills import EACH_WITH_EACH
 from tests.fixtures.brokers import Broker, RabbitBroker
 from tests.fixtures.outbox import Outbox
 from tests.fixtures.queue import until

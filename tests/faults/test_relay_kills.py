@@ -23,6 +23,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from tests.faults.conftest import EACH_WITH_EACH
 from tests.faults.relay_app import RelaySetup
 from tests.faults.server import Nursery
 from tests.faults.yields import yields_of
@@ -30,7 +31,6 @@ from tests.fixtures.outbox import Outbox
 from webhook_inbox.protocol import relay
 from webhook_inbox.testing.points import Passing
 
-EACH_WITH_EACH = "WEBHOOK_INBOX_TEST_KILLS" in os.environ
 KILLS = int(os.environ.get("WEBHOOK_INBOX_TEST_KILLS", "2"))
 #: Where destinations differ: each one in the sending; two, where one has confirmed and the other has not.
 DIFFERING = {"call": "", "http": "send.", "call,http": ("send.", "settle_messages.")}
